@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -107,36 +106,6 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 		return nil, operation.Refuse(http.StatusBadRequest, "no failure of the kinds %q has a reason of %q", kinds, reasons)
 	}
 	return ks, nil
-}
-
-// dead lists letters.
-func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.ListedDead, error], error) {
-	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
-	if err != nil {
-		return nil, err
-	}
-	f.State = deadletter.State(q.State)
-	return func(yield func(api.ListedDead, error) bool) {
-		n := 0
-		for _, s := range stores {
-			if f.Max = q.Max - n; q.Max > 0 && f.Max <= 0 { // of those before
-				return
-			}
-			for l, err := range s.List(ctx, f) {
-				var out api.ListedDead
-				switch {
-				case err != nil:
-				case q.Format == "export":
-					out.Export = a.export(l)
-				default:
-					out.DeadLetter = a.show(l, false)
-				}
-				if n++; !yield(out, err) || err != nil {
-					return
-				}
-			}
-		}
-	}, nil
 }
 
 // chosenIn reads which letters are meant, and where they may be.

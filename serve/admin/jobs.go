@@ -2,12 +2,13 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
@@ -26,8 +27,24 @@ func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs
 // jobs lists a queue's jobs: those of a state, or all that have not ended.
 func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, error], error) {
 	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
-	f.State = queue.State(q.State)
-	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job { return answer.ShowJob(j, false) }), err
+	if err != nil {
+		return nil, err
+	}
+	if f.Max, err = q.Most(q.Max); err != nil {
+		return nil, err
+	}
+	f.State, f.After = queue.State(q.State), markAt(q.After())
+	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job {
+		out := answer.ShowJob(j, false)
+		out.Position = fmt.Sprintf("%d/%d", j.Mark.Hi, j.Mark.Lo)
+		return out
+	}), nil
+}
+
+// markAt is the mark of the job with a position; zero: without one.
+func markAt(position string) (m tidemill.Mark) {
+	_, _ = fmt.Sscanf(position, "%d/%d", &m.Hi, &m.Lo) // it was written so
+	return m
 }
 
 // job shows one job.

@@ -40,6 +40,7 @@ type Dead struct {
 type DeadFilter struct {
 	IDs []string `query:"id" kong:"-" help:"Only dead letters of these messages."`
 	Dead
+	operation.Page
 	State  string `query:"state" help:"Only dead letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
 	Format string `query:"format" kong:"-" help:"export: the form for other programs." enum:",export"`
 }
@@ -117,8 +118,12 @@ type Failure struct {
 // ListedDead is a dead letter of a listing, in one form or the other.
 type ListedDead struct {
 	DeadLetter
-	Export *ExportedDead
+	Export   *ExportedDead
+	Position string `json:"-"` // in the listing
 }
+
+// PageKey is its position.
+func (l ListedDead) PageKey() string { return l.Position }
 
 // OneOf are both forms.
 func (ListedDead) OneOf() []any { return []any{DeadLetter{}, ExportedDead{}} }

@@ -98,6 +98,7 @@ type JobFilter struct {
 	OneQueue
 	IDs []string `query:"id" kong:"-" help:"Only jobs of these ids."`
 	Jobs
+	operation.Page
 	State string `query:"state" help:"Only jobs of this state: waiting, delayed, leased, completed or failed. Default: all that have not ended." enum:",waiting,delayed,leased,completed,failed" default:"" placeholder:"STATE"`
 }
 
@@ -148,10 +149,14 @@ type Job struct {
 	PayloadBase64 string     `json:"payload_base64,omitempty"`
 	Fields        []Field    `json:"fields,omitempty"`   // its headers
 	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
+	Position      string     `json:"-"`                  // in a listing
 }
 
 // Version is the ETag.
 func (j Job) Version() string { return j.ETag }
+
+// PageKey is its position.
+func (j Job) PageKey() string { return j.Position }
 
 // Field is a header of a message.
 type Field struct {

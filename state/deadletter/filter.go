@@ -21,6 +21,7 @@ type Filter struct {
 	After            time.Time // last died at or after
 	Before           time.Time // last died before
 	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same ones for ever
+	AfterSeq         int64     // only greater numbers: that of the last dead letter of a page chooses the next page
 	Max              int       // 0: no limit; the oldest first
 }
 
@@ -39,5 +40,5 @@ func (f *Filter) Match(l *Letter) bool {
 		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (len(f.Seqs) == 0 || slices.Contains(f.Seqs, l.Seq)) &&
 		(f.After.IsZero() || !l.Last.Before(f.After)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
-		(f.Replays <= 0 || l.Replays < f.Replays)
+		(f.Replays <= 0 || l.Replays < f.Replays) && l.Seq > f.AfterSeq
 }

@@ -196,7 +196,11 @@ type Filter struct {
 	State               State
 	IDs                 []string
 	Before              time.Time // ended before, or where it has not ended: added before
-	Max                 int       // 0: no limit
+	// After is the Mark of a listed job of the same Queue: only the jobs behind it. That of the
+	// last job of a page chooses the next page. A job that is added or retried is behind all
+	// others of its shard; any other change leaves a job where it is.
+	After tidemill.Mark
+	Max   int // 0: no limit
 }
 
 // Stats of a queue. Waiting, Delayed and Leased are the jobs that it holds now; Completed

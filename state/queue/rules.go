@@ -126,7 +126,8 @@ func (f *Filter) Matches(j *Job) bool {
 		(f.Tenant == "" || f.Tenant == j.Tenant) &&
 		(f.Type == "" || f.Type == j.Type) &&
 		(f.State == j.State || f.State == "" && j.State.Held()) &&
-		(len(f.IDs) == 0 || slices.Contains(f.IDs, j.ID))
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, j.ID)) &&
+		(f.After == tidemill.Mark{} || cmp.Or(cmp.Compare(j.Mark.Hi, f.After.Hi), cmp.Compare(j.Mark.Lo, f.After.Lo)) > 0)
 }
 
 // Millis is the precision in which queues keep times: whole milliseconds, UTC.

@@ -44,6 +44,10 @@ func TestWhatAFilterChooses(t *testing.T) {
 		{"added before", Filter{Before: at.Add(1)}, job(nil), true},
 		{"added then", Filter{Before: at}, job(nil), false},
 		{"ended before", Filter{State: Completed, Before: at.Add(time.Hour + 1)}, job(ended), true},
+		{"behind the end of a page", Filter{After: tidemill.Mark{Lo: 4}}, job(func(j *Job) { j.Mark.Lo = 5 }), true},
+		{"at the end of a page", Filter{After: tidemill.Mark{Lo: 5}}, job(func(j *Job) { j.Mark.Lo = 5 }), false},
+		{"in a later shard", Filter{After: tidemill.Mark{Hi: 1, Lo: 5}}, job(func(j *Job) { j.Mark.Hi, j.Mark.Lo = 2, 1 }), true},
+		{"in an earlier shard", Filter{After: tidemill.Mark{Hi: 1, Lo: 5}}, job(func(j *Job) { j.Mark.Lo = 9 }), false},
 		{"ended then, however long it was there", Filter{State: Completed, Before: at.Add(time.Hour)}, job(ended), false},
 	} {
 		if got := c.f.Matches(c.j); got != c.want {

@@ -59,7 +59,7 @@ type RecordFilter struct {
 	From, To     time.Time
 	Tenant, Type string
 	State        string
-	After        string // for the next page: the id of the last record of a page, with From its time of creation
+	After        *Record // only what is behind it: the last record of a page, of which Tenant, ID and Created count
 	Max          int
 }
 
@@ -68,13 +68,13 @@ func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record,
 	states := map[string]ledger.State{"": 0, Processing: ledger.Running, IsCompleted: ledger.Done, IsFailed: ledger.Failed}
 	return func(yield func(*Record, error) bool) {
 		state, ok := states[f.State]
-		if !ok || f.After != "" && f.Tenant == "" {
-			yield(nil, tidemill.Fail(tidemill.Validation, "list the sync log: want a state of %s, %s and %s, and pages of one tenant only", Processing, IsCompleted, IsFailed))
+		if !ok {
+			yield(nil, tidemill.Fail(tidemill.Validation, "list the sync log: want a state of %s, %s and %s", Processing, IsCompleted, IsFailed))
 			return
 		}
 		lf := ledger.Filter{From: f.From, To: f.To, Tenant: f.Tenant, Type: f.Type, State: state, Max: f.Max}
-		if f.After != "" {
-			lf.After = keyOf(f.Tenant, f.After)
+		if r := f.After; r != nil {
+			lf.From, lf.After = r.Created, keyOf(r.Tenant, r.ID)
 		}
 		for e, err := range s.p.Log.Range(ctx, lf) {
 			if err != nil {

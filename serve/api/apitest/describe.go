@@ -293,6 +293,13 @@ func (d *describer) answer(o *operation.Description) object {
 		return object{"application/yaml": object{"schema": object{"type": "object"}}}
 	case o.Gives == documents:
 		return object{"application/json": object{"schema": object{"type": "object"}}}
+	case o.Paged():
+		page := object{"type": "object", "required": []string{"items", "as_of"}, "description": "A page, where limit or cursor asks for one.", "properties": object{
+			"items": object{"type": "array", "items": d.schema(o.Gives)},
+			"next":  object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
+			"as_of": object{"type": "string", "format": "date-time", "description": "When it was read."},
+		}}
+		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": page}}
 	case o.Lines:
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
 	}
@@ -320,6 +327,9 @@ func (d *describer) parameter(p *operation.Param) object {
 	s := d.schema(p.Field.Type)
 	if p.Field.Type.Kind() == reflect.Int {
 		s["minimum"] = 0
+	}
+	if least, most, ok := p.Bounds(); ok {
+		s["minimum"], s["maximum"] = least, most
 	}
 	if allowed := p.Allowed(); len(allowed) > 0 {
 		s["enum"] = allowed
@@ -403,6 +413,7 @@ func (d *describer) document(all []operation.Handler) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
 			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
+			"A listing with the parameters limit and cursor can be read in pages: an object with items, and in next the cursor of the page after it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters that are not known are refused.")},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{"token": []any{}}},

@@ -42,8 +42,12 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 		}
 		for _, status := range []string{"200", "2XX"} {
 			if r, ok := o["responses"].(object)[status].(object); ok {
-				for kind, c := range r["content"].(object) {
-					fmt.Fprintf(&b, "Answer: `%s`, %s", kind, kindOf(c.(object)["schema"].(object)))
+				content := r["content"].(object)
+				for i, kind := range slices.Sorted(maps.Keys(content)) {
+					if i > 0 {
+						b.WriteByte('\n')
+					}
+					fmt.Fprintf(&b, "Answer: `%s`, %s", kind, kindOf(content[kind].(object)["schema"].(object)))
 					if r["headers"] != nil {
 						b.WriteString(", with its `ETag`")
 					}
@@ -113,6 +117,9 @@ func kindOf(s object) string {
 		of, _ := s["items"].(object)
 		return "several of " + kindOf(of)
 	case "object":
+		if p, ok := s["properties"].(object); ok && p["items"] != nil {
+			return "a page: `items`, which are " + kindOf(p["items"].(object)) + ", `next` and `as_of`"
+		}
 		if of, ok := s["additionalProperties"].(object); ok {
 			return "by name " + kindOf(of)
 		}

@@ -10,7 +10,7 @@
 // path, `query:"name"` a parameter, `body:"application/json"` the body, `header:"If-Match"` the ETag
 // that a change is made under. A parameter may have `help`,
 // which the CLI shows for the flag of the same field too, and `enum`, the values that are allowed, in
-// any case, or `form:"uuid"`; a body may be `optional`. A field of another kind than text is read as what it is: a count, a choice, several texts.
+// any case, `bounds:"1-1000"` of a count, or `form:"uuid"`; a body may be `optional`. A field of another kind than text is read as what it is: a count, a choice, several texts.
 package operation
 
 import (
@@ -88,6 +88,9 @@ func Act[Q, A any](id, path, text string) Operation[Q, A] {
 func List[Q, A any](id, path, text string) Listing[Q, A] {
 	d := describe[Q, A](id, http.MethodGet, path, text)
 	d.Lines = true
+	if d.Paged() && !d.Gives.Implements(reflect.TypeFor[Keyed]()) {
+		panic(fmt.Sprintf("operation %s: its items have no key, and it is read in pages", id))
+	}
 	return Listing[Q, A]{d}
 }
 
@@ -122,9 +125,20 @@ func (d *Description) Body() *Param {
 // Optional says whether a body may be empty.
 func (p *Param) Optional() bool { _, ok := p.Field.Tag.Lookup("optional"); return ok }
 
+// Paged says whether the listing can be read in pages.
+func (d *Description) Paged() bool {
+	return d.Lines && reflect.PointerTo(d.Asks).Implements(reflect.TypeFor[interface{ page() *Page }]())
+}
+
 // Tagged says whether the answer has an ETag.
 func (d *Description) Tagged() bool {
 	return !d.Lines && d.Gives.Implements(reflect.TypeFor[Versioned]())
+}
+
+// Bounds are the least and the most that a count may be; ok: there are any.
+func (p *Param) Bounds() (least, most int, ok bool) {
+	n, _ := fmt.Sscanf(p.Field.Tag.Get("bounds"), "%d-%d", &least, &most)
+	return least, most, n == 2
 }
 
 // names are those of the query's parameters.

@@ -87,6 +87,9 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 		if err != nil || n < 0 {
 			return wrong(" is not a count")
 		}
+		if least, most, ok := p.Bounds(); ok && (n < least || n > most) {
+			return wrong(fmt.Sprintf(": want %d to %d", least, most))
+		}
 		*v = n
 	case *bool:
 		if *v = text == "true"; !*v && text != "false" {

@@ -65,15 +65,29 @@ func Write(w http.ResponseWriter, status int, kind string, v any) {
 type Live interface{ Live() bool }
 
 // By is the listing with who lists. Once it has begun, an error can only be its last line,
-// {"problem": …}, after which the answer is cut off.
+// {"problem": …}, after which the answer is cut off. A page is made as a whole.
 func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], error)) Handler {
 	return Handler{&l.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
 		if err := l.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
 			return err
 		}
+		now, of := time.Now(), listingOf(r)
+		in, paged := any(q).(interface{ page() *Page })
+		if paged {
+			if err := in.page().open(of, now); err != nil {
+				return err
+			}
+		}
 		all, err := list(r.Context(), q)
 		if err != nil {
+			return err
+		}
+		if paged && in.page().asked() {
+			p, err := pageOf(all, in.page(), of, now)
+			if err == nil {
+				Write(w, http.StatusOK, "application/json", p)
+			}
 			return err
 		}
 		w.Header().Set("Content-Type", LinesType)

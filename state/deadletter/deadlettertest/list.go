@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -61,6 +62,14 @@ var listCases = []testcase{
 			{deadletter.Filter{State: deadletter.Held, Pipeline: "p", Tenant: "t"}, []string{"id0", "id2"}},
 			{deadletter.Filter{State: deadletter.Held, Pipeline: "q"}, []string{}},
 			{deadletter.Filter{Max: 2}, []string{"id0", "id1"}},
+			{deadletter.Filter{AfterSeq: seqs[1]}, []string{"id2", "id3", "id0"}},
+			{deadletter.Filter{AfterSeq: seqs[1], Max: 1}, []string{"id2"}},
+			{deadletter.Filter{AfterSeq: seqs[1], Pipeline: "p", State: deadletter.Held}, []string{"id2", "id3"}},
+			{deadletter.Filter{AfterSeq: seqs[1], Pipeline: "p", IDs: []string{"id0", "id3"}}, []string{"id3"}},
+			{deadletter.Filter{AfterSeq: seqs[1], Seqs: []int64{seqs[0], seqs[2]}}, []string{"id2"}},
+			{deadletter.Filter{AfterSeq: seqs[4]}, []string{}},
+			{deadletter.Filter{AfterSeq: 1 << 60}, []string{}},
+			{deadletter.Filter{AfterSeq: math.MaxInt64}, []string{}},
 			{deadletter.Filter{Pipeline: "p", Tenant: "u", Max: 2}, []string{"id3"}},
 		} {
 			if got := f.ids(t, c.by); !slices.Equal(got, c.want) {
@@ -103,6 +112,47 @@ var listCases = []testcase{
 		}
 		if seen != n {
 			t.Errorf("%d letters, want the %d of the beginning", seen, n)
+		}
+	}},
+	{name: "pages show once what stays, while letters come, go, change and die again between them", reason: "a person goes through a list that others work on", do: func(t *testing.T, f fixture) {
+		const n, size = 60, 7
+		f.fill(t, n)
+		shown, stays := map[string]int{}, map[string]bool{}
+		for i := range n {
+			stays[fmt.Sprint("id", i)] = true
+		}
+		for last, page := int64(0), 0; ; page++ {
+			some := f.list(t, deadletter.Filter{AfterSeq: last, Max: size})
+			for _, l := range some {
+				if l.Seq <= last {
+					t.Errorf("%s has the number %d, behind %d", l.ID, l.Seq, last)
+				}
+				shown[l.ID]++
+				last = l.Seq
+			}
+			if len(some) < size {
+				break
+			}
+			f.clock.Advance(time.Minute)
+			f.put(t, f.letter(fmt.Sprint("new", page), 1), f.letter("id0", uint64(1000+page)), f.letter("id50", uint64(1000+page)))
+			f.edit(t, named("id1"), fmt.Sprint("mended ", page))
+			gone := []string{some[0].ID, some[size-1].ID, fmt.Sprint("id", n-1-page)} // the last that was shown too
+			for _, id := range gone {
+				delete(stays, id)
+			}
+			if _, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: slices.DeleteFunc(gone, func(id string) bool { return id == "id1" })}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id := range stays {
+			if shown[id] != 1 {
+				t.Errorf("%s was shown %d times, want once", id, shown[id])
+			}
+		}
+		for id, k := range shown {
+			if k > 1 && id != "id0" { // which was deleted and died anew
+				t.Errorf("%s was shown %d times", id, k)
+			}
 		}
 	}},
 	{name: "finds thousands by number, and refuses to be given more", reason: "one letter among a hundred thousand is not looked for by reading them all", do: func(t *testing.T, f fixture) {

@@ -209,7 +209,8 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 // matching returns the dead letters that f chooses, oldest first.
 func (s *Store) matching(f deadletter.Filter, held bool) []*deadletter.Record {
 	var rs []*deadletter.Record
-	for _, seq := range s.seqs {
+	first, _ := slices.BinarySearch(s.seqs, f.AfterSeq+1)
+	for _, seq := range s.seqs[first:] {
 		if f.Max > 0 && len(rs) == f.Max {
 			break
 		}

@@ -61,7 +61,7 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 		set = s.held(f.Pipeline)
 	}
 	chosen := 0
-	for after := int64(0); f.Max == 0 || chosen < f.Max; {
+	for after := max(0, f.AfterSeq); f.Max == 0 || chosen < f.Max; {
 		page, last, err := s.page(ctx, set, after, upto, pageRows)
 		if err != nil || last == 0 {
 			return err
@@ -178,7 +178,7 @@ func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err erro
 // plain says that a filter chooses by nothing but the pipeline.
 func plain(f deadletter.Filter) bool {
 	return f.Tenant == "" && f.State == "" && len(f.Kinds) == 0 && len(f.NotKinds) == 0 && len(f.IDs) == 0 && len(f.Seqs) == 0 &&
-		f.After.IsZero() && f.Before.IsZero() && f.Replays <= 0
+		f.After.IsZero() && f.Before.IsZero() && f.Replays <= 0 && f.AfterSeq <= 0
 }
 
 // size is how many dead letters a pipeline has, or all have.

@@ -201,6 +201,9 @@ func where(f deadletter.Filter) (condition string, args []any) {
 	if !f.Before.IsZero() {
 		and("last < ?", wire.MillisUp(f.Before))
 	}
+	if f.AfterSeq > 0 {
+		and("seq > ?", f.AfterSeq)
+	}
 	if f.Replays > 0 {
 		and("replays < ?", f.Replays)
 	}

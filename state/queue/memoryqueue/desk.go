@@ -50,6 +50,9 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 				yield(nil, err)
 				return
 			}
+			if j.pos <= f.After.Lo {
+				continue
+			}
 			job := s.job(j.line, j.pos)
 			if job == nil || !f.Matches(job) {
 				continue

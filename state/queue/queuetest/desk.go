@@ -18,6 +18,8 @@ var desk = []promise{
 		"an operator looks for one among millions", 0, filters},
 	{"stops listing when asked to",
 		"a page is a page", 0, stopsListing},
+	{"shows once in pages what stays, while jobs come, go and change between them",
+		"a person goes through a list that others work on", 0, pages},
 	{"lists all queues by name",
 		"a filter without a queue means all", 0, listsAll},
 }

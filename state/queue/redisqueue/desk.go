@@ -199,8 +199,16 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 // search yields jobs of one shard of a queue, among them all that the filter may choose.
 func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
+		if uint64(shard) < f.After.Hi {
+			return
+		}
+		after := uint64(0)
+		if uint64(shard) == f.After.Hi {
+			after = f.After.Lo
+		}
 		some, listed, err := s.candidates(ctx, name, shard, f)
-		for after := "0"; err == nil; {
+		some = slices.DeleteFunc(some, func(pos string) bool { return upTo(pos, after) })
+		for err == nil {
 			if err = ctx.Err(); err != nil {
 				break
 			}
@@ -217,13 +225,13 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 				}
 				some = some[len(part):]
 			} else {
-				jobs, err = s.page(ctx, name, shard, "after", after, strconv.Itoa(pageJobs))
+				jobs, err = s.page(ctx, name, shard, "after", strconv.FormatUint(after, 10), strconv.Itoa(pageJobs))
 				if err == nil && len(jobs) == 0 {
 					return
 				}
 			}
 			for _, j := range jobs {
-				after = j.pos
+				after = j.Mark.Lo
 				if !yield(j, nil) {
 					return
 				}
@@ -231,6 +239,12 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 		}
 		yield(nil, err)
 	}
+}
+
+// upTo says whether a position is not behind another one.
+func upTo(pos string, after uint64) bool {
+	n, err := strconv.ParseUint(pos, 10, 64)
+	return err == nil && n <= after
 }
 
 // candidates are the positions of jobs that the filter may choose, where these are few.

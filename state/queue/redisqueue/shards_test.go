@@ -76,3 +76,38 @@ func TestAProbeOfAShardWithJobs(t *testing.T) {
 		b.deliver(src, b.take(src, 1)...)
 	}
 }
+
+// Pages go through one shard after the other: each job is in one.
+func TestPagesOfAllShards(t *testing.T) {
+	b := newTable(t, redistest.Connect(t, testenv.Redis(t)), Options{Shards: 3})
+	const n = 60
+	b.add(numbered(0, n)...)
+	later := numbered(n, 20)
+	for _, m := range later {
+		m.At = time.Now().Add(time.Hour)
+	}
+	b.add(later...)
+	for f, want := range map[queue.State]int{"": n + 20, queue.Delayed: 20} {
+		shown := map[string]int{}
+		by := queue.Filter{Queue: "q", State: f, Max: 7}
+		for last := 7; last == 7; {
+			last = 0
+			for j, err := range b.List(t.Context(), by) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				shown[j.ID]++
+				last++
+				by.After = j.Mark
+			}
+		}
+		for id, k := range shown {
+			if k != 1 {
+				t.Errorf("%s was shown %d times", id, k)
+			}
+		}
+		if len(shown) != want {
+			t.Errorf("state %q: %d jobs were shown, want %d", f, len(shown), want)
+		}
+	}
+}

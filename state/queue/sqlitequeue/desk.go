@@ -110,9 +110,9 @@ func (s *Store) search(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*
 	case len(f.IDs) > 0:
 		all = s.named(ctx, l, f)
 	case f.State == "" || f.State.Held():
-		all = s.jobs(ctx, l)
+		all = s.jobs(ctx, l, f.After.Lo)
 	default:
-		all = s.keptJobs(ctx, l)
+		all = s.keptJobs(ctx, l, f.After.Lo)
 	}
 	return func(yield func(*queue.Job, error) bool) {
 		for job, err := range all {
@@ -140,10 +140,10 @@ func (s *Store) chosen(name string) []*line {
 	return all
 }
 
-// jobs yields all jobs of a queue that have not ended.
-func (s *Store) jobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] {
+// jobs yields the jobs of a queue behind a position that have not ended.
+func (s *Store) jobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		for after, end := uint64(0), l.last(); after < end; {
+		for end := l.last(); after < end; {
 			p, err := l.read(ctx, s, after, end, 256)
 			if err != nil {
 				yield(nil, err)

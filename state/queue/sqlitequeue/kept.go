@@ -219,14 +219,14 @@ func (s *Store) keptAt(ctx context.Context, l *line, n uint64) (r *keptRow, err 
 	return r, nil
 }
 
-// keptJobs yields all kept jobs of a queue.
-func (s *Store) keptJobs(ctx context.Context, l *line) iter.Seq2[*queue.Job, error] {
+// keptJobs yields the kept jobs of a queue behind a position.
+func (s *Store) keptJobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		if err := s.tidy(ctx, l); err != nil {
 			yield(nil, err)
 			return
 		}
-		for after, more := uint64(0), true; more; {
+		for more := true; more; {
 			var page []*keptRow
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos LIMIT 256", l.place(after), l.place(placeMask))

@@ -134,7 +134,7 @@ func (a *API) crmRetry(ctx context.Context, q *OneCRMEvent) (out api.Counted, er
 
 func showRecord(rec *crm.Record, whole bool) SyncRecord {
 	out := SyncRecord{Tenant: rec.Tenant, ID: rec.ID, Type: rec.Type, State: rec.State, Kind: rec.Kind, Error: rec.Error, Attempts: rec.Attempts,
-		Created: rec.Created.UTC(), Started: answer.When(rec.Started), Completed: answer.When(rec.Completed), Failed: answer.When(rec.Failed)}
+		Created: rec.Created.UTC(), Started: answer.When(rec.Started), Completed: answer.When(rec.Completed), Failed: answer.When(rec.Failed), Position: recordKey(rec)}
 	if whole {
 		out.Payload, out.PayloadBase64 = answer.Text(rec.Payload)
 	}
@@ -143,10 +143,28 @@ func showRecord(rec *crm.Record, whole bool) SyncRecord {
 
 // crmLog lists the sync log by time of first receipt.
 func (a *API) crmLog(ctx context.Context, q *SyncLogFilter) (iter.Seq2[SyncRecord, error], error) {
-	f := crm.RecordFilter{Tenant: q.Tenant, Type: q.Type, State: strings.ToUpper(q.State), Max: q.Max}
+	f := crm.RecordFilter{Tenant: q.Tenant, Type: q.Type, State: strings.ToUpper(q.State), After: recordAt(q.After())}
 	var err error
+	if f.Max, err = q.Most(q.Max); err != nil {
+		return nil, err
+	}
 	f.From, f.To, err = a.inclusive(q.Span)
 	return answer.ShownAs(a.CRM.Records(ctx, f), func(r *crm.Record) SyncRecord { return showRecord(r, q.Payload) }), err
+}
+
+// recordKey is where a record is in the log: its time, then its name. A tenant has no slash.
+func recordKey(r *crm.Record) string {
+	return strings.Join([]string{r.Created.Format(time.RFC3339Nano), r.Tenant, r.ID}, "/")
+}
+
+// recordAt is the record with a key; nil: without one.
+func recordAt(key string) *crm.Record {
+	parts := strings.SplitN(key, "/", 3)
+	if len(parts) < 3 {
+		return nil
+	}
+	at, _ := time.Parse(time.RFC3339Nano, parts[0]) // it was written so
+	return &crm.Record{Created: at, Tenant: parts[1], ID: parts[2]}
 }
 
 // inclusive is a span of the sync log, both ends included. A day as an end is its last instant:

@@ -89,6 +89,7 @@ type SyncLogFilter struct {
 	Type   string `query:"type" help:"Only events of this type." placeholder:"TYPE"`
 	State  string `query:"state" help:"Only events of this state: processing, completed or failed." enum:",processing,completed,failed" default:"" placeholder:"STATE"`
 	api.Span
+	operation.Page
 	Max     int  `query:"max" kong:"-" help:"At most this many, the oldest first."`
 	Payload bool `query:"payload" kong:"-" help:"Include the events themselves."`
 }
@@ -108,7 +109,11 @@ type SyncRecord struct {
 	Failed        *time.Time `json:"failed_at,omitempty"`
 	Payload       string     `json:"payload,omitempty"`
 	PayloadBase64 string     `json:"payload_base64,omitempty"`
+	Position      string     `json:"-"` // in the log
 }
+
+// PageKey is its position.
+func (r SyncRecord) PageKey() string { return r.Position }
 
 // OneProfile names a profile: by a tenant and one of the others.
 type OneProfile struct {

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// dead lists dead letters.
+func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.ListedDead, error], error) {
+	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
+	if err != nil {
+		return nil, err
+	}
+	f.State = deadletter.State(q.State)
+	most, err := q.Most(q.Max)
+	if err != nil {
+		return nil, err
+	}
+	if stores, f.AfterSeq, err = a.behind(q.After(), stores); err != nil {
+		return nil, err
+	}
+	return func(yield func(api.ListedDead, error) bool) {
+		n := 0
+		for _, s := range stores {
+			if most > 0 {
+				if f.Max = most - n; f.Max <= 0 { // of those before
+					return
+				}
+			}
+			for l, err := range lettersOf(ctx, s, f) {
+				var out api.ListedDead
+				switch {
+				case err != nil:
+				case q.Format == "export":
+					out.Position, out.Export = a.keyOf(s, l), a.export(l)
+				default:
+					out.Position, out.DeadLetter = a.keyOf(s, l), a.show(l, false)
+				}
+				if n++; !yield(out, err) || err != nil {
+					return
+				}
+			}
+			f.AfterSeq = 0
+		}
+	}, nil
+}
+
+// lettersOf lists dead letters of a store, fewer than the filter's Max only if there are no more. A
+// store leaves out those that are gone by the time it reads them; a page that is shorter for that
+// would be taken for the last.
+func lettersOf(ctx context.Context, s deadletter.Store, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
+	return func(yield func(*deadletter.Letter, error) bool) {
+		for {
+			n := 0
+			for l, err := range s.List(ctx, f) {
+				if !yield(l, err) || err != nil {
+					return
+				}
+				n, f.AfterSeq = n+1, l.Seq
+			}
+			if f.Max <= n { // or it is not bounded
+				return
+			}
+			f.Max -= n
+			more := f
+			more.Max = 1
+			if left, err := s.Count(ctx, more); err != nil {
+				yield(nil, err)
+				return
+			} else if left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// keyOf is where a dead letter is in a listing: in which store, then its number there.
+func (a *API) keyOf(s deadletter.Store, l *deadletter.Letter) string {
+	return fmt.Sprintf("%s/%d", a.nameOf(s), l.Seq)
+}
+
+// nameOf is the system that has a store of its own; empty: it is that of all others.
+func (a *API) nameOf(s deadletter.Store) string {
+	for _, o := range a.OwnLetters {
+		if o.Store == s {
+			return o.System
+		}
+	}
+	return ""
+}
+
+// behind are the stores from that of a key on, and the number in the first of them.
+func (a *API) behind(key string, stores []deadletter.Store) ([]deadletter.Store, int64, error) {
+	if key == "" {
+		return stores, 0, nil
+	}
+	name, number, _ := strings.Cut(key, "/")
+	seq, _ := strconv.ParseInt(number, 10, 64) // it was written so
+	for i, s := range stores {
+		if a.nameOf(s) == name {
+			return stores[i:], seq, nil
+		}
+	}
+	return nil, 0, operation.Refuse(http.StatusBadRequest, "the cursor is among dead letters that this instance does not have: begin without one")
+}

@@ -1,0 +1,120 @@
+package operation
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	usualLimit = 50 // items of a page where nothing is said
+	cursorFor  = 24 * time.Hour
+)
+
+// Page is part of the request of a listing that can be read in pages: what stays is seen once,
+// whatever comes and goes between them. Without it the answer is all that matches, a line each.
+type Page struct {
+	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"Answer with a page of at most so many, up to 1000, as one object. With a cursor alone: 50."`
+	Cursor string `query:"cursor" kong:"-" help:"The page after another one: its next. It is valid for a day, with the same parameters beside it."`
+
+	after string // where the page before ended
+}
+
+// Keyed is an item of a listing that can be read in pages. Its key says where it is in the listing.
+type Keyed interface{ PageKey() string }
+
+// Paged is the answer that is a page.
+type Paged[A any] struct {
+	Items []A       `json:"items"`
+	Next  string    `json:"next,omitempty"` // the cursor of the page after this one; left out: this is the last
+	AsOf  time.Time `json:"as_of"`          // when it was read
+}
+
+// asked says whether a page is asked for, and not lines.
+func (p *Page) asked() bool { return p.Limit > 0 || p.Cursor != "" }
+
+// After is the key that the page before ended with; empty: this is the first.
+func (p *Page) After() string { return p.after }
+
+// Most is how many items a listing reads at most: of a page one more than it shows, which says that
+// there is another page; of lines the max that is given. 0: all.
+func (p *Page) Most(most int) (int, error) {
+	switch {
+	case !p.asked():
+		return most, nil
+	case most > 0:
+		return 0, Refuse(http.StatusBadRequest, "max is for lines and limit for pages: leave one out")
+	}
+	return p.Limit + 1, nil
+}
+
+func (p *Page) page() *Page { return p }
+
+// open reads the cursor.
+func (p *Page) open(of []byte, now time.Time) error {
+	if !p.asked() {
+		return nil
+	}
+	if p.Limit == 0 {
+		p.Limit = usualLimit
+	}
+	if p.Cursor == "" {
+		return nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if err != nil || len(b) < cursorHead || string(sumOf(b[sumBytes:], of)) != string(b[:sumBytes]) {
+		return Refuse(http.StatusBadRequest, "the cursor is none of this listing with these parameters: take the next of a page as it is, and ask for the rest as for that page")
+	}
+	if made := time.Unix(int64(binary.BigEndian.Uint64(b[sumBytes:])), 0); now.Sub(made) > cursorFor {
+		return Refuse(http.StatusBadRequest, "the cursor is older than a day: begin without one")
+	}
+	p.after = string(b[cursorHead:])
+	return nil
+}
+
+// A cursor is a sum over what it is of and over the rest, the second when it was made, and a key.
+const (
+	sumBytes   = 16
+	cursorHead = sumBytes + 8
+)
+
+// cursor is the one of the page behind a key.
+func cursor(key string, of []byte, now time.Time) string {
+	b := append(binary.BigEndian.AppendUint64(nil, uint64(now.Unix())), key...)
+	return base64.RawURLEncoding.EncodeToString(append(sumOf(b, of), b...))
+}
+
+func sumOf(b, of []byte) []byte {
+	h := sha256.New()
+	h.Write(b)
+	h.Write(of)
+	return h.Sum(nil)[:sumBytes]
+}
+
+// listingOf is what a cursor is of: the listing, with all that is asked but the page.
+func listingOf(r *http.Request) []byte {
+	q, _ := url.ParseQuery(r.URL.RawQuery) // it was read
+	delete(q, "cursor")
+	delete(q, "limit")
+	return []byte(r.URL.Path + "?" + q.Encode())
+}
+
+// pageOf reads a page of a listing that yields one item more, if there is one.
+func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (*Paged[A], error) {
+	out := &Paged[A]{Items: []A{}, AsOf: now.UTC()}
+	for a, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		if len(out.Items) == p.Limit {
+			out.Next = cursor(any(out.Items[p.Limit-1]).(Keyed).PageKey(), of, now)
+			break
+		}
+		out.Items = append(out.Items, a)
+	}
+	return out, nil
+}
