@@ -65,6 +65,9 @@ func TestASessionAboutAFileThatIsGone(t *testing.T) {
 	if status, out, errs := s.session.run(t.Context(), "", "window files"); status != 0 || !strings.Contains(out, "no such file") || errs != "" {
 		t.Errorf("%d %s%s", status, out, errs)
 	}
+	for range 2 { // it changes nothing
+		s.types("window give-up --dry-run "+name, "20250323151500.export.CSV would be given up: 3 rows would be lost.")
+	}
 	s.types("window give-up "+name, "20250323151500.export.CSV is given up: 3 rows lost.")
 	s.types("window files", `
 No file is being read.
@@ -72,6 +75,7 @@ No file is being read.
 `)
 	s.types("window files --json", `~\{"feeds":\[\{"feed":"windows-files","from":"gdelt files of .*","files":\[\],"done":1,"refused":0,"rows":3,"idless_rows":1,"lost_rows":3,"unread":0\}\]\}`)
 	s.fails("window give-up nix", "no file \"nix\" is in trouble")
+	s.fails("window give-up --dry-run "+name, "is in trouble")
 	put("no id\n")
 	if err := source.Look(t.Context()); err != nil {
 		t.Fatal(err)

@@ -97,18 +97,23 @@ func TestBatchesAreTakenOverForAProject(t *testing.T) {
 	}
 	var whose uuid.UUID
 	var prefix string
+	var dry bool
 	n := newNewspaper(t, windows.Options{Project: project.ID("news")}, window.Options{}, func(p *windowsapi.API) {
 		p.Projects = projects
-		p.Adopt = func(_ context.Context, begin string, id uuid.UUID) (windowsapi.AdoptedWindows, error) {
-			prefix, whose = begin, id
+		p.Adopt = func(_ context.Context, begin string, id uuid.UUID, dryRun bool) (windowsapi.AdoptedWindows, error) {
+			prefix, whose, dry = begin, id, dryRun
 			return windowsapi.AdoptedWindows{Batches: 1, Records: 2, Lost: 1}, nil
 		}
 	})
 	for command, want := range map[string]string{"window adopt": "news", "window adopt --project sport": "sport", "window adopt --prefix old: --project " + project.ID("sport").String(): "sport"} {
 		n.types(command, "2 records of 1 batch taken over. 1 id had no record any more: counted as dead.\n")
-		if whose != project.ID(want) || (prefix == "old:") != strings.Contains(command, "--prefix") {
+		if dry || whose != project.ID(want) || (prefix == "old:") != strings.Contains(command, "--prefix") {
 			t.Errorf("%s: for %v under %q", command, whose, prefix)
 		}
+	}
+	n.types("window adopt --dry-run", "2 records of 1 batch would be taken over. 1 id without a record would be counted as dead.\n")
+	if !dry {
+		t.Error("a dry run took something over")
 	}
 	n.fails("window adopt --project nix", `there is no project "nix"; there are news, sport`)
 }

@@ -317,12 +317,15 @@ func TestWhatTheOtherProgramHasCollectedIsTakenOver(t *testing.T) {
 		}
 	}
 	w := newWindows(t, map[string]string{"TIDEMILL_WINDOWS_REDIS_URL": redis.URL})
-	for _, want := range []string{`{"batches":1,"records":1,"lost":1}`, `{"batches":0,"records":0,"lost":0}`} {
-		r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt", nil)
+	for _, c := range []struct{ query, want string }{
+		{"?dry_run=true", `{"batches":1,"records":1,"lost":1}`}, {"?dry_run=true", `{"batches":1,"records":1,"lost":1}`},
+		{"", `{"batches":1,"records":1,"lost":1}`}, {"", `{"batches":0,"records":0,"lost":0}`}, {"?dry_run=true", `{"batches":0,"records":0,"lost":0}`},
+	} {
+		r := httptest.NewRequest("POST", "http://localhost/api/v1/windows/adopt"+c.query, nil)
 		w.byOperator(r)
 		a := httptest.NewRecorder()
-		if w.Instance.ServeHTTP(a, r); strings.TrimSpace(a.Body.String()) != want {
-			t.Errorf("%d %s, want %s", a.Code, a.Body, want)
+		if w.Instance.ServeHTTP(a, r); strings.TrimSpace(a.Body.String()) != c.want {
+			t.Errorf("adopt%s: %d %s, want %s", c.query, a.Code, a.Body, c.want)
 		}
 	}
 	w.finds("events", "behind", 1)

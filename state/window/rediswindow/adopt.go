@@ -81,6 +81,51 @@ func (s *Store) Adopt(ctx context.Context, o Old) (done Adopted, err error) {
 	return done, nil
 }
 
+// Adoptable is what Adopt would take over now. It changes nothing.
+func (s *Store) Adoptable(ctx context.Context, o Old) (would Adopted, err error) {
+	found, err := s.taken(ctx, o.Prefix)
+	if err != nil {
+		return would, failed(err, "look for batches to take over")
+	}
+	for batch := range found {
+		would.Batches++
+		for set, data := range map[string]string{"batch:events:": "data:event:", "batch:mentions:": "data:mention:"} {
+			if err := s.countOld(ctx, o.Prefix+set+batch, o.Prefix+data+batch+":", &would); err != nil {
+				return would, failed(err, "count what batch %q has", batch)
+			}
+		}
+	}
+	return would, nil
+}
+
+// countOld counts the ids of one set, those with their record and those without.
+func (s *Store) countOld(ctx context.Context, set, data string, would *Adopted) error {
+	seen := map[string]bool{} // a scan may show an id twice
+	for at := uint64(0); ; {
+		part, err := s.client.Do(ctx, s.client.B().Sscan().Key(set).Cursor(at).Count(adoptMost).Build()).AsScanEntry()
+		if err != nil {
+			return err
+		}
+		var looks rueidis.Commands
+		for _, id := range part.Elements {
+			if !seen[id] {
+				seen[id] = true
+				looks = append(looks, s.client.B().Exists().Key(data+unquoted(id)).Build())
+			}
+		}
+		for _, r := range s.client.DoMulti(ctx, looks...) {
+			n, err := r.AsInt64()
+			if err != nil {
+				return err
+			}
+			would.Records, would.Lost = would.Records+int(n), would.Lost+int(1-n)
+		}
+		if at = part.Cursor; at == 0 {
+			return nil
+		}
+	}
+}
+
 // taken finds the batches that have ids, by a scan of all names.
 func (s *Store) taken(ctx context.Context, prefix string) (map[string]bool, error) {
 	found := map[string]bool{}

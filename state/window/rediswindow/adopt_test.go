@@ -55,9 +55,18 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := Old{Prefix: old, Batch: func(id string) string { return "p/" + id }}
+		want := Adopted{Batches: 4, Records: 1209, Lost: 2}
+		for range 2 { // it changes nothing
+			if would, err := s.Adoptable(ctx, from); would != want || err != nil {
+				t.Fatalf("Adoptable: %+v, %v; want %+v", would, err, want)
+			}
+		}
 		done, err := s.Adopt(ctx, from)
-		if want := (Adopted{Batches: 4, Records: 1209, Lost: 2}); done != want || err != nil {
+		if done != want || err != nil {
 			t.Fatalf("Adopt: %+v, %v; want %+v", done, err, want)
+		}
+		if would, err := s.Adoptable(ctx, from); would != (Adopted{}) || err != nil {
+			t.Fatalf("Adoptable once more: %+v, %v", would, err)
 		}
 		if done, err := s.Adopt(ctx, from); done != (Adopted{}) || err != nil {
 			t.Fatalf("Adopt once more: %+v, %v", done, err)

@@ -38,16 +38,19 @@ func (a *API) windowFiles(ctx context.Context, _ *operation.None) (Feeds, error)
 }
 
 // giveUpFile ends a file that cannot be read any more. The rows of it that have not ended are
-// lost, and the books say so.
-func (a *API) giveUpFile(ctx context.Context, q *OneFile) (out GivenUpFile, err error) {
+// lost, and the books say so; a dry run only counts them.
+func (a *API) giveUpFile(ctx context.Context, q *FileToGiveUp) (out GivenUpFile, err error) {
 	for _, f := range a.Files {
 		reading, err := f.Reading(ctx)
 		if err != nil {
 			return out, err
 		}
 		for _, one := range reading {
-			if one.Name != q.File || one.Trouble == "" {
+			if one.Name != q.File || one.Trouble == "" || one.Pending == 0 {
 				continue
+			}
+			if q.DryRun {
+				return GivenUpFile{File: q.File, Lost: one.Pending}, nil
 			}
 			lost, err := f.GiveUp(ctx, q.File, "given up by hand: "+one.Trouble)
 			return GivenUpFile{File: q.File, Lost: lost}, answer.Answerable(err)

@@ -34,7 +34,7 @@ var (
 		"Take over what the program that this replaces has collected in Redis.")
 	ListFiles = operation.View[operation.None, Feeds]("listFiles", "windows/files",
 		"Show where files come from, those that are being read, and why one cannot be.")
-	GiveUpFile = operation.Act[OneFile, GivenUpFile]("giveUpFile", "windows/files/give-up",
+	GiveUpFile = operation.Act[FileToGiveUp, GivenUpFile]("giveUpFile", "windows/files/give-up",
 		"Give up a file that cannot be read any more: its rows that have not ended are lost, and the books say so.")
 	Search = operation.View[SearchQuery, Found]("search", "search",
 		"Search the records that windows have delivered, the newest first.")
@@ -185,9 +185,10 @@ type RefusedRecord struct {
 type Adoption struct {
 	Prefix  string `query:"prefix" help:"The prefix of its keys, before active:batches and the others. Default: none." placeholder:"TEXT"`
 	Project string `query:"project" help:"Project of the batches, by name or id. Default: windows.project of the configuration." placeholder:"NAME"`
+	DryRun  bool   `query:"dry_run" help:"Only say how many."`
 }
 
-// AdoptedWindows is what was taken over of another program.
+// AdoptedWindows is what was taken over of another program, or would be.
 type AdoptedWindows struct {
 	Batches int `json:"batches"`
 	Records int `json:"records"`
@@ -260,7 +261,13 @@ type OneFile struct {
 	File string `query:"file" arg:"" help:"Its name, as tidemill window files shows it."`
 }
 
-// GivenUpFile is a file that was given up.
+// FileToGiveUp is a file that is to be given up.
+type FileToGiveUp struct {
+	OneFile
+	DryRun bool `query:"dry_run" help:"Only say how many rows would be lost."`
+}
+
+// GivenUpFile is a file that was given up, or would be.
 type GivenUpFile struct {
 	File string `json:"file"`
 	Lost uint64 `json:"lost"` // rows

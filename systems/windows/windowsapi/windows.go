@@ -29,7 +29,7 @@ type API struct {
 
 	// Adopt takes over what another program has collected under keys that begin so, for a project; nil:
 	// windows are not on a Redis.
-	Adopt func(ctx context.Context, prefix string, project uuid.UUID) (AdoptedWindows, error)
+	Adopt func(ctx context.Context, prefix string, project uuid.UUID, dryRun bool) (AdoptedWindows, error)
 	Files []FileSource // where windows come from files
 }
 
@@ -167,7 +167,8 @@ func (a *API) closeWindow(ctx context.Context, q *OneBatch) (out ClosedWindow, e
 	return out, err
 }
 
-// adoptWindows takes over the batches of the program that this replaces, into a project.
+// adoptWindows takes over the batches of the program that this replaces, into a project; a dry run
+// only counts them.
 func (a *API) adoptWindows(ctx context.Context, q *Adoption) (done AdoptedWindows, err error) {
 	if a.Adopt == nil {
 		return done, operation.Refuse(http.StatusConflict, "windows are not on a Redis here, so that there is nothing to take over: set windows.redis.url to the Redis of the other program")
@@ -176,10 +177,10 @@ func (a *API) adoptWindows(ctx context.Context, q *Adoption) (done AdoptedWindow
 	if err != nil {
 		return done, err
 	}
-	if done, err = a.Adopt(ctx, q.Prefix, project); err != nil {
+	if done, err = a.Adopt(ctx, q.Prefix, project, q.DryRun); err != nil {
 		return done, answer.Answerable(err)
 	}
-	a.Log.InfoContext(ctx, "batches of another program taken over by hand", "batches", done.Batches, "records", done.Records, "lost", done.Lost)
+	a.Log.InfoContext(ctx, "batches of another program taken over by hand", "batches", done.Batches, "records", done.Records, "lost", done.Lost, "dry_run", q.DryRun)
 	return done, nil
 }
 

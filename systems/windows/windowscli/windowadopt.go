@@ -20,6 +20,7 @@ func (c *windowAdoptCmd) Help() string {
 
 The command can be repeated: a record that is put twice is one record.
 
+  tidemill window adopt --dry-run
   tidemill window adopt`
 }
 
@@ -29,9 +30,13 @@ func (c *windowAdoptCmd) Run(ctx context.Context, e command.Env) error {
 			_, err := fmt.Fprintln(e.Out, "Nothing to take over.")
 			return err
 		}
-		text := fmt.Sprintf("%s of %s taken over.", command.Count(done.Records, "record", "records"), command.Count(done.Batches, "batch", "batches"))
+		taken, lost := "%s of %s taken over.", " %s had no record any more: counted as dead."
+		if c.DryRun {
+			taken, lost = "%s of %s would be taken over.", " %s without a record would be counted as dead."
+		}
+		text := fmt.Sprintf(taken, command.Count(done.Records, "record", "records"), command.Count(done.Batches, "batch", "batches"))
 		if done.Lost > 0 {
-			text += fmt.Sprintf(" %s had no record any more: counted as dead.", command.Count(done.Lost, "id", "ids"))
+			text += fmt.Sprintf(lost, command.Count(done.Lost, "id", "ids"))
 		}
 		_, err := fmt.Fprintln(e.Out, text)
 		return err

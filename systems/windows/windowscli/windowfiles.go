@@ -63,7 +63,7 @@ func (c *windowFilesCmd) Run(ctx context.Context, e command.Env) error {
 
 type windowGiveUpCmd struct {
 	aboutWindows
-	windowsapi.OneFile
+	windowsapi.FileToGiveUp
 }
 
 // Help is shown by tidemill window give-up --help.
@@ -72,8 +72,12 @@ func (c *windowGiveUpCmd) Help() string {
 }
 
 func (c *windowGiveUpCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, windowsapi.GiveUpFile, &c.OneFile, func(_ *command.Client, done *windowsapi.GivenUpFile) error {
-		_, err := fmt.Fprintf(e.Out, "%s is given up: %s lost.\n", command.Printable(done.File), command.Count(int(done.Lost), "row", "rows"))
+	return command.Show(ctx, e, c, windowsapi.GiveUpFile, &c.FileToGiveUp, func(_ *command.Client, done *windowsapi.GivenUpFile) error {
+		text := "%s is given up: %s lost.\n"
+		if c.DryRun {
+			text = "%s would be given up: %s would be lost.\n"
+		}
+		_, err := fmt.Fprintf(e.Out, text, command.Printable(done.File), command.Count(int(done.Lost), "row", "rows"))
 		return err
 	})
 }

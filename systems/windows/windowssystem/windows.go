@@ -62,7 +62,7 @@ type stores struct {
 	project  uuid.UUID               // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
-	adopt func(context.Context, string, uuid.UUID) (windowsapi.AdoptedWindows, error)
+	adopt func(context.Context, string, uuid.UUID, bool) (windowsapi.AdoptedWindows, error)
 
 	redis redisconn.Client // nil: there is none
 }
@@ -264,8 +264,12 @@ func (h *wiring) onRedis(ctx context.Context, s *stores) error {
 		return err
 	}
 	s.windows = store
-	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID) (windowsapi.AdoptedWindows, error) {
-		done, err := store.Adopt(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(project, id).String() }})
+	s.adopt = func(ctx context.Context, prefix string, project uuid.UUID, dryRun bool) (windowsapi.AdoptedWindows, error) {
+		do := store.Adopt
+		if dryRun {
+			do = store.Adoptable
+		}
+		done, err := do(ctx, rediswindow.Old{Prefix: prefix, Batch: func(id string) string { return record.NewBatch(project, id).String() }})
 		return windowsapi.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
