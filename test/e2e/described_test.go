@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 // casesEnv says how many cases each resource gets: the operations under one first word of a path.
@@ -75,7 +76,7 @@ func (in *seeded) settings(cases int) string {
 	}
 	var windows []string
 	c := in.client()
-	for w, err := range api.ListWindows.Each(in.t.Context(), c, &api.WindowFilter{}) {
+	for w, err := range windowsapi.ListWindows.Each(in.t.Context(), c, &windowsapi.WindowFilter{}) {
 		if err != nil {
 			in.t.Fatal(err)
 		}
