@@ -38,6 +38,7 @@ type piece struct {
 	blob     []byte
 	strand   []byte
 	priority uint8
+	seg      *segment // its state, if its jobs were taken up in memory
 }
 
 // nameLog is the names of a batch for one table.
@@ -122,9 +123,8 @@ func (p *part) gather() {
 
 // cut makes segments of neighbours that are due and of one group.
 func (p *part) cut() {
-	p.line.mu.Lock()
-	p.apart = p.line.apart
-	p.line.mu.Unlock()
+	p.apart = p.line.lock().waiting.apart
+	p.line.unlock()
 	p.gather()
 	var records [][]byte
 	size, from := 0, 0
@@ -132,7 +132,7 @@ func (p *part) cut() {
 		if len(records) > 0 {
 			first := p.jobs[from]
 			blob := appendSegment(make([]byte, 0, size+4*len(records)+4), records)
-			p.pieces = append(p.pieces, piece{from, to, blob, p.apart.strand(first), first.priority})
+			p.pieces = append(p.pieces, piece{from: from, to: to, blob: blob, strand: p.apart.strand(first), priority: first.priority})
 		}
 		records, size = records[:0], 0
 	}
@@ -157,7 +157,7 @@ func (p *part) cut() {
 
 // strand names the group of a job.
 func (a apart) strand(j *incoming) []byte {
-	return a.of(make([]byte, 0, 8+len(j.tenant)+len(j.key)), j.line.no, j.priority, j.tenant, string(j.key))
+	return a.of(make([]byte, 0, 8+len(j.tenant)+len(j.key)), j.priority, j.tenant, string(j.key))
 }
 
 // together says whether two jobs of a queue may share a segment.

@@ -18,17 +18,15 @@ func (s *source) byID(ctx context.Context, l *line, e *ending, taken map[uint64]
 		if taken[n] {
 			continue
 		}
-		l.mu.Lock()
-		o := l.outs[n]
-		hit := o != nil && !o.busy && o.id == e.end.ID
-		if hit {
+		o, held := l.lock().leases.claimNamed(n, e.end.ID)
+		if o != nil {
 			e.take(o)
 		}
-		l.mu.Unlock()
-		if hit {
+		l.unlock()
+		if o != nil {
 			return nil
 		}
-		if o != nil {
+		if held {
 			continue // settled in this batch, or another ID
 		}
 		it, key, err := l.waits(ctx, s.store, n, e.end.ID)
@@ -78,24 +76,24 @@ func (l *line) waits(ctx context.Context, s *Store, n uint64, id string) (item, 
 // recall completes a job read from the file with what memory knows of it. Its caller has
 // the turns "handing" and "ending".
 func (l *line) recall(f *item) item {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	mem := l.lock()
+	defer l.unlock()
 	it := *f
 	h, _ := readHead(it.rec)
 	it.priority = h.priority
 	if it.seg == nil {
-		it.strand = readStrand(l.apart.of(nil, l.no, h.priority, h.tenant, h.key))
+		it.strand = readStrand(mem.waiting.apart.of(nil, h.priority, h.tenant, h.key))
 	}
-	if is := l.strands[it.strand.id]; is != nil {
+	if is := mem.waiting.strands[it.strand.id]; is != nil {
 		it.strand = is
 	}
 	if it.seg != nil {
-		l.knows(&it)
+		mem.log.knows(&it)
 		if it.strand.chain {
 			it.due = h.added
 		}
 	}
-	if w := l.backs[it.n]; w != nil {
+	if w := mem.waiting.backs[it.n]; w != nil {
 		it.handed, it.strand = w.handed, w.strand
 	}
 	return it
@@ -121,19 +119,14 @@ func (l *line) behind(ctx context.Context, s *Store, it *item) (bool, error) {
 	if !it.strand.chain {
 		return false, nil
 	}
-	l.mu.Lock()
-	it.strand = l.keep(it.strand)
-	l.seat(it.strand)
-	l.mu.Unlock()
+	mem := l.lock()
+	it.strand = mem.waiting.keep(it.strand)
+	mem.waiting.seat(it.strand)
+	l.unlock()
 	if err := l.lookUp(ctx, s); err != nil {
 		return false, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := it.strand
-	if c.holder != 0 {
-		return c.holder != it.n, nil
-	}
-	h := c.head()
-	return h == nil || h.n != it.n, nil
+	l.lock()
+	defer l.unlock()
+	return it.strand.behind(it.n), nil
 }

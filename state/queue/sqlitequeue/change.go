@@ -165,36 +165,6 @@ func (k *change) apply(tx *sqlitedb.Tx) error {
 	return nil
 }
 
-// happened updates memory to match the file. mu is held.
-func (k *change) happened() {
-	l := k.line
-	for _, s := range k.touched {
-		if l.gone != nil {
-			for i := range s.n {
-				if s.going&(1<<i) != 0 {
-					l.gone[s.first+uint64(i)] = struct{}{}
-				}
-			}
-		}
-		s.ended |= s.going
-		s.going = 0
-		if s.saved = true; s.empty(s.ended) {
-			delete(l.segs, s.first)
-		}
-	}
-	for _, n := range k.dropped {
-		delete(l.hot, n)
-		if l.gone != nil {
-			l.gone[n] = struct{}{}
-		}
-	}
-	l.late += int64(len(k.moved) - len(k.dropped))
-	l.pending -= int64(k.left)
-	k.ends.happened(l)
-	l.mark = max(l.mark, k.mark)
-	l.epochs = max(l.epochs, k.epochs)
-}
-
 // failed undoes changes that were not written.
 func (k *change) failed() {
 	for _, s := range k.touched {

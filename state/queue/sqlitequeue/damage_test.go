@@ -103,13 +103,13 @@ func flip(t *testing.T, s *Store, where int) {
 // forgetAhead drops what was handed over in memory, so that it is read.
 func forgetAhead(s *Store, name string) {
 	l := s.find(name)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, of := range l.strands {
+	mem := l.lock()
+	defer l.unlock()
+	for _, of := range mem.waiting.strands {
 		of.ready, of.cursor = nil, 0
 	}
-	l.ahead = 0
-	clear(l.segs)
+	mem.waiting.ahead = 0
+	clear(mem.log.segs)
 }
 
 func FuzzReadRecord(f *testing.F) {

@@ -60,12 +60,12 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	}); err != nil {
 		return st, fmt.Errorf("count queue %q: %w", name, err)
 	}
-	l.mu.Lock()
-	l.expire(now)
-	st.Leased = int64(len(l.outs))
-	st.Waiting = max(l.pending-st.Leased-st.Delayed, 0)
-	st.Completed, st.Failed = l.kept[keptCompleted], l.kept[keptFailed]
-	l.mu.Unlock()
+	mem := l.lock()
+	mem.expire(now)
+	st.Leased = int64(len(mem.leases.outs))
+	st.Waiting = max(mem.log.pending-st.Leased-st.Delayed, 0)
+	st.Completed, st.Failed = mem.log.kept[keptCompleted], mem.log.kept[keptFailed]
+	l.unlock()
 	p, err := l.read(ctx, s, 0, l.last(), 1)
 	if err != nil {
 		return st, err
@@ -81,9 +81,9 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 
 // last is the position of the newest job.
 func (l *line) last() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.end
+	mem := l.lock()
+	defer l.unlock()
+	return mem.waiting.end
 }
 
 // List implements queue.Inspector: queues by name, the jobs of each oldest first, page by page.
@@ -222,14 +222,14 @@ func (s *Store) job(l *line, it *item) *queue.Job {
 	if it.at != 0 {
 		j.At = time.UnixMilli(it.at).UTC()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.expire(now)
-	if it.seg != nil && it.n <= l.boot {
+	mem := l.lock()
+	defer l.unlock()
+	mem.expire(now)
+	if it.seg != nil && it.n <= mem.log.boot {
 		j.Handed = 1
 	}
-	w := l.backs[it.n]
-	switch o := l.outs[it.n]; {
+	w := mem.waiting.backs[it.n]
+	switch o := mem.leases.outs[it.n]; {
 	case o != nil:
 		j.State, j.Handed = queue.Leased, int(o.handed)
 	case w != nil:

@@ -46,10 +46,10 @@ func TestThrottledJobsThatCameDueHoldUpNobody(t *testing.T) {
 				c.at = c.at.Add(time.Second)
 			}
 			l := c.find("q")
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if len(l.backs)+len(l.tallies) > 0 {
-				t.Errorf("when all are out there are %d jobs that wait, %v counted", len(l.backs), l.tallies)
+			mem := l.lock()
+			defer l.unlock()
+			if len(mem.waiting.backs)+len(mem.waiting.tallies) > 0 {
+				t.Errorf("when all are out there are %d jobs that wait, %v counted", len(mem.waiting.backs), mem.waiting.tallies)
 			}
 		})
 	}

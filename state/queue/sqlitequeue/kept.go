@@ -65,11 +65,6 @@ type keptRow struct {
 	ended         int64 // where it was read
 }
 
-// ends begins to change what is kept. mu is held.
-func (l *line) ends(now time.Time) *ends {
-	return &ends{settings: l.settings, now: now.UnixMilli(), had: l.kept}
-}
-
 func (e *ends) none() bool {
 	if e == nil {
 		return true
@@ -137,25 +132,12 @@ const (
 	agedSQL = "DELETE FROM queue_kept WHERE seq IN (SELECT seq FROM queue_kept WHERE queue=? AND state=? AND ended<=? ORDER BY ended, seq LIMIT ?)"
 )
 
-// happened updates memory to match the file. mu is held.
-func (e *ends) happened(l *line) {
-	if e == nil {
-		return
-	}
-	for _, r := range e.rows {
-		l.kept[r.state]++
-	}
-	for state := range l.kept {
-		l.kept[state] -= e.less[state] + e.trimmed[state]
-	}
-}
-
 // tidy deletes what need not be kept any longer.
 func (s *Store) tidy(ctx context.Context, l *line) error {
 	idle := func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.ends(s.o.Now()).none()
+		mem := l.lock()
+		defer l.unlock()
+		return mem.ends(s.o.Now()).none()
 	}
 	for !idle() {
 		more, err := s.tidies(ctx, l)
@@ -176,15 +158,15 @@ func (s *Store) tidies(ctx context.Context, l *line) (more bool, err error) {
 	}
 	defer l.ending.Release(1)
 	k := &change{line: l}
-	l.mu.Lock()
-	k.ends = l.ends(s.o.Now())
-	l.mu.Unlock()
+	mem := l.lock()
+	k.ends = mem.ends(s.o.Now())
+	l.unlock()
 	if err := s.commit(ctx, k, nil); err != nil {
 		return false, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.happened()
+	mem = l.lock()
+	defer l.unlock()
+	mem.happened(k)
 	for _, n := range k.ends.trimmed {
 		more = more || n >= forgetJobs
 	}

@@ -2,25 +2,24 @@ package sqlitequeue
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
-// segment is the state of a segment while jobs of it are in memory.
-type segment struct {
-	first uint64
-	n     int
-	ended uint64 // bits of jobs that have left it, durably
-	saved bool   // queue_ended has a row
-	going uint64 // bits that leave in the transaction being written; guarded by the turn "ending"
-}
-
-func (s *segment) bit(n uint64) uint64 { return 1 << (n - s.first) }
-func (s *segment) empty(ended uint64) bool {
-	return bits.OnesCount64(ended) == s.n
+// leases is the jobs of a queue that are handed out, and under which lease each is. Every job
+// in outs is counted in its lease, and against the limits; a lease without such a job is gone.
+// It knows no waiting job: one that has to wait again is returned.
+type leases struct {
+	wake   waker // told when a limit or the gate lets more go
+	outs   map[uint64]*out
+	grants map[*grant]struct{}
+	expiry time.Time // no lease ends before; zero: none is handed out
+	epoch  uint32    // of the last hand-out
+	gate   gate
+	limits
 }
 
 // out is a job that is handed out.
@@ -50,21 +49,50 @@ type gate struct {
 	turn   uint32 // one more at each change, so that earlier hand-outs are not counted
 }
 
-// expire takes back jobs under leases that have ended. mu is held.
-func (l *line) expire(now time.Time) {
-	if l.expiry.IsZero() || l.expiry.After(now) {
+// allows is how many of n jobs may be handed out now.
+func (g *gate) allows(n int, now time.Time) int {
+	switch {
+	case !g.closed:
+		return n
+	case g.until.After(now):
+		return 0
+	}
+	return min(n, g.probes-g.out)
+}
+
+// set closes the gate until then, or opens it.
+func (g *gate) set(until time.Time, probes int) {
+	*g = gate{closed: !until.IsZero(), until: until, probes: probes, turn: g.turn + 1}
+}
+
+// obeys takes over settings: jobs that are handed out count for their limits from now on.
+func (ls *leases) obeys(s *queue.Settings) {
+	if ls.limits.obeys(s); !ls.counts {
 		return
 	}
-	l.expiry = time.Time{}
+	for _, o := range ls.outs { // in any order: they are only counted
+		if !o.counted {
+			o.counted = true
+			ls.bound(&o.item, 1)
+		}
+	}
+}
+
+// expire takes back jobs under leases that have ended, the first to end first.
+func (ls *leases) expire(now time.Time) []*out {
+	if ls.expiry.IsZero() || ls.expiry.After(now) {
+		return nil
+	}
+	ls.expiry = time.Time{}
 	var ended []*out
-	for g := range l.grants { // in any order: sorted below
+	for g := range ls.grants { // in any order: sorted below
 		if g.until.After(now) {
-			l.expires(g.until)
+			ls.expires(g.until)
 			continue
 		}
 		var busy []uint64
 		for _, n := range g.jobs {
-			switch o := l.outs[n]; {
+			switch o := ls.outs[n]; {
 			case o == nil || o.grant != g:
 			case o.busy: // the writer of its end calls expires if that fails
 				busy = append(busy, n)
@@ -78,83 +106,105 @@ func (l *line) expire(now time.Time) {
 		return cmp.Or(a.grant.until.Compare(b.grant.until), cmp.Compare(a.n, b.n))
 	})
 	for _, o := range ended {
-		l.release(o)
-		if o.past = nil; o.strand.chain {
-			o.due = firstDue
-		}
-		l.push(o.item)
+		ls.release(o)
 	}
+	return ended
 }
 
 // expires notes that a lease ends then.
-func (l *line) expires(at time.Time) {
-	if l.expiry.IsZero() || at.Before(l.expiry) {
-		l.expiry = at
+func (ls *leases) expires(at time.Time) {
+	if ls.expiry.IsZero() || at.Before(ls.expiry) {
+		ls.expiry = at
 	}
 }
 
-// release takes a job from its holder. mu is held.
-func (l *line) release(o *out) {
-	delete(l.outs, o.n)
+// release takes a job from its holder.
+func (ls *leases) release(o *out) {
+	delete(ls.outs, o.n)
 	g := o.grant
-	if g.probe != 0 && g.probe == l.gate.turn {
-		l.gate.out--
-		l.signal()
+	if g.probe != 0 && g.probe == ls.gate.turn {
+		ls.gate.out--
+		ls.wake.signal()
 	}
-	if o.counted || l.settings.Limit.AtOnce > 0 {
-		l.uncount(&o.item)
-		l.signal()
+	if o.counted || ls.settings.Limit.AtOnce > 0 {
+		ls.uncount(&o.item)
+		ls.wake.signal()
 	}
 	if g.open--; g.open == 0 {
-		delete(l.grants, g)
+		delete(ls.grants, g)
 	}
 }
 
-// lease hands items out to a source. mu is held.
-func (l *line) lease(items []item, ids []*tidemill.Message, owner *source, now time.Time) *grant {
-	l.epoch++
-	g := &grant{epoch: l.epoch, owner: owner, until: now.Add(owner.lease), jobs: make([]uint64, len(items)), open: len(items)}
-	if l.gate.closed {
-		g.probe = l.gate.turn
-		l.gate.out += len(items)
+// lease hands items out to a source.
+func (ls *leases) lease(items []item, ids []*tidemill.Message, owner *source, now time.Time) *grant {
+	ls.epoch++
+	g := &grant{epoch: ls.epoch, owner: owner, until: now.Add(owner.lease), jobs: make([]uint64, len(items)), open: len(items)}
+	if ls.gate.closed {
+		g.probe = ls.gate.turn
+		ls.gate.out += len(items)
 	}
 	outs := make([]out, len(items)) // one allocation; they end at about the same time
 	for i, it := range items {
 		it.rec = nil
 		it.handed++
 		outs[i] = out{item: it, id: ids[i].ID, grant: g}
-		l.outs[it.n] = &outs[i]
+		ls.outs[it.n] = &outs[i]
 		g.jobs[i] = it.n
 	}
-	l.grants[g] = struct{}{}
-	l.expires(g.until)
+	ls.grants[g] = struct{}{}
+	ls.expires(g.until)
 	return g
 }
 
-// leave moves jobs to a lease that is not renewed. mu is held.
-func (l *line) leave(left map[*grant][]*out) {
+// renew lets the leases of a source go on until then, except those that have ended.
+func (ls *leases) renew(owner *source, now, until time.Time) {
+	for g := range ls.grants { // each on its own: in any order
+		if g.owner == owner && g.until.After(now) {
+			g.until = until
+		}
+	}
+}
+
+// claim keeps a handed-out job from others while its end is written; nil: it is not handed out
+// under that mark.
+func (ls *leases) claim(m tidemill.Mark) *out {
+	o := ls.outs[m.Lo]
+	if o == nil || o.busy || o.grant.epoch != m.Epoch {
+		return nil
+	}
+	o.busy = true
+	return o
+}
+
+// claimNamed does the same for a job of an ID. held says that the job is handed out, to any.
+func (ls *leases) claimNamed(n uint64, id string) (claimed *out, held bool) {
+	o := ls.outs[n]
+	if o == nil || o.busy || o.id != id {
+		return nil, o != nil
+	}
+	o.busy = true
+	return o, true
+}
+
+// unclaim gives back a claimed job.
+func (ls *leases) unclaim(o *out) {
+	if o.busy {
+		o.busy = false
+		ls.expires(o.grant.until)
+	}
+}
+
+// leave moves jobs to a lease that is not renewed.
+func (ls *leases) leave(left map[*grant][]*out) {
 	for g, os := range left { // in any order: each is on its own
 		to := &grant{epoch: g.epoch, until: g.until, probe: g.probe, open: len(os)}
 		for _, o := range os {
 			o.grant = to
 			to.jobs = append(to.jobs, o.n)
 		}
-		l.grants[to] = struct{}{}
+		ls.grants[to] = struct{}{}
 		if g.open -= len(os); g.open == 0 {
-			delete(l.grants, g)
+			delete(ls.grants, g)
 		}
 	}
-}
-
-// allowed is how many of n jobs the gate lets out now. mu is held.
-func (l *line) allowed(n int, now time.Time) int {
-	switch {
-	case l.settings.Paused:
-		return 0
-	case !l.gate.closed:
-		return n
-	case l.gate.until.After(now):
-		return 0
-	}
-	return min(n, l.gate.probes-l.gate.out)
 }

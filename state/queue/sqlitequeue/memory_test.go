@@ -65,9 +65,9 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 						seen[m.ID] = true
 					}
 					l := s.find("q")
-					l.mu.Lock()
-					strands, ahead, backs := len(l.strands), l.ahead, len(l.backs)
-					l.mu.Unlock()
+					mem := l.lock()
+					strands, ahead, backs := len(mem.waiting.strands), mem.waiting.ahead, len(mem.waiting.backs)
+					l.unlock()
 					if strands > r.strands+2*each+listStrands || ahead > r.ahead+segmentJobs+fillStrands+strands || backs > r.backs+pageJobs+chainLate*fillStrands {
 						t.Fatalf("in memory are %d strands, %d jobs read ahead and %d that came due, for %v", strands, ahead, backs, r)
 					}
@@ -80,10 +80,11 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 					t.Errorf("books are %+v, %v; want %+v", got, err, want)
 				}
 				l := s.find("q")
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				if len(l.strands)+len(l.backs)+len(l.hot)+len(l.segs)+len(l.outs)+len(l.tallies)+l.ahead > 0 {
-					t.Errorf("when all has ended there are %d strands, %d and %d jobs, %d segments, %v counted", len(l.strands), len(l.backs), len(l.hot), len(l.segs), l.tallies)
+				mem := l.lock()
+				defer l.unlock()
+				w := &mem.waiting
+				if len(w.strands)+len(w.backs)+len(w.late.hot)+len(mem.log.segs)+len(mem.leases.outs)+len(w.tallies)+w.ahead > 0 {
+					t.Errorf("when all has ended there are %d strands, %d and %d jobs, %d segments, %v counted", len(w.strands), len(w.backs), len(w.late.hot), len(mem.log.segs), w.tallies)
 				}
 			})
 		})

@@ -77,16 +77,16 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 		return nil, err
 	}
 	defer l.handing.Release(1)
-	l.mu.Lock()
-	l.expire(s.o.Now())
-	l.mu.Unlock()
+	mem := l.lock()
+	mem.expire(s.o.Now())
+	l.unlock()
 	if err := l.look(ctx, s); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	mem = l.lock()
+	defer l.unlock()
 	sums := map[queue.Depth]int64{}
-	for t, n := range l.tallies {
+	for t, n := range mem.waiting.tallies {
 		sums[of(t)] += n
 	}
 	for d, n := range sums { // in any order: the caller sorts
@@ -103,7 +103,9 @@ func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is fun
 	l := s.find(name)
 	for i := range all {
 		of := func(of *group, it *item) bool { return is(all[i], of, it) }
-		n, err := l.oldest(ctx, s, l.heads(of), of)
+		heads := l.lock().waiting.heads(of)
+		l.unlock()
+		n, err := l.oldest(ctx, s, heads, of)
 		if err != nil {
 			return nil, err
 		}
@@ -132,11 +134,9 @@ type strandHead struct {
 
 // heads are the oldest jobs of the chosen groups. In an ordered group it looks at all jobs
 // in memory.
-func (l *line) heads(is func(*group, *item) bool) (heads []strandHead) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, id := range slices.Sorted(maps.Keys(l.strands)) {
-		s := l.strands[id]
+func (w *waitingSet) heads(is func(*group, *item) bool) (heads []strandHead) {
+	for _, id := range slices.Sorted(maps.Keys(w.strands)) {
+		s := w.strands[id]
 		least := uint64(math.MaxUint64)
 		for i := range s.ready {
 			if is(s, &s.ready[i]) {

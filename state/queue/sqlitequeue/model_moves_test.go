@@ -123,23 +123,23 @@ func (m *model) inner(r *rapid.T, q string) {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for first, s := range l.segs {
+	mem := l.lock()
+	defer l.unlock()
+	for first, s := range mem.log.segs {
 		if first != s.first || s.going != 0 || s.empty(s.ended) {
 			r.Fatalf("segment at %d stayed behind: %+v", first, s)
 		}
 	}
 	open := 0
-	for g := range l.grants {
+	for g := range mem.leases.grants {
 		open += g.open
 	}
-	if open != len(l.outs) {
-		r.Fatalf("%d jobs are out, their leases count %d", len(l.outs), open)
+	if open != len(mem.leases.outs) {
+		r.Fatalf("%d jobs are out, their leases count %d", len(mem.leases.outs), open)
 	}
 	in := map[uint64]int{}
 	ahead := 0
-	for _, s := range l.strands {
+	for _, s := range mem.waiting.strands {
 		if s.leaf != nil && len(s.ready)+len(s.back) == 0 && !s.unread() {
 			r.Fatalf("strand %q takes turns and has no job", s.id)
 		}
@@ -149,15 +149,15 @@ func (m *model) inner(r *rapid.T, q string) {
 		}
 		for _, it := range s.back {
 			in[it.n]++
-			if l.backs[it.n] != it {
+			if mem.waiting.backs[it.n] != it {
 				r.Fatalf("job %d waits, and is not found", it.n)
 			}
 		}
 	}
-	if ahead != l.ahead || len(in)-ahead != len(l.backs) {
-		r.Fatalf("%d and %d jobs are counted, %d and %d wait", l.ahead, len(l.backs), ahead, len(in)-ahead)
+	if ahead != mem.waiting.ahead || len(in)-ahead != len(mem.waiting.backs) {
+		r.Fatalf("%d and %d jobs are counted, %d and %d wait", mem.waiting.ahead, len(mem.waiting.backs), ahead, len(in)-ahead)
 	}
-	for n := range l.outs {
+	for n := range mem.leases.outs {
 		in[n]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(in)) {
@@ -165,7 +165,7 @@ func (m *model) inner(r *rapid.T, q string) {
 			r.Fatalf("job %d is in %d places at once", n, in[n])
 		}
 	}
-	for n := range l.hot {
+	for n := range mem.waiting.late.hot {
 		if in[n] == 0 {
 			r.Fatalf("late job %d is in no place", n)
 		}

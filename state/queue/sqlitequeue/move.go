@@ -18,8 +18,8 @@ type mover struct {
 	store *Store
 	line  *line
 	k     *change
-	in    *intake  // jobs that are added
-	after []func() // changes of memory once it is written; mu is held
+	in    *intake         // jobs that are added
+	after []func(*memory) // what memory changes once it is written
 	did   int
 }
 
@@ -75,10 +75,10 @@ func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(co
 	}
 	defer l.ending.Release(1)
 	m := &mover{store: s, line: l, k: &change{line: l}}
-	l.mu.Lock()
-	l.expire(s.o.Now())
-	m.k.ends = l.ends(s.o.Now())
-	l.mu.Unlock()
+	mem := l.lock()
+	mem.expire(s.o.Now())
+	m.k.ends = mem.ends(s.o.Now())
+	l.unlock()
 	refused := do(ctx, m, some)
 	if refused != nil && m.in == nil {
 		m.k.failed()
@@ -90,21 +90,20 @@ func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(co
 		return 0, fmt.Errorf("move jobs of queue %q: %w", l.name, err)
 	}
 	l.held.Add(-int64(m.k.left))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m.k.happened()
+	mem = l.lock()
+	defer l.unlock()
+	mem.happened(m.k)
 	for _, do := range m.after {
-		do()
+		do(mem)
 	}
-	l.signal()
+	l.wake.signal()
 	return m.did, refused
 }
 
 // waiting reads a job that is not handed out; nil: none at that position.
 func (m *mover) waiting(ctx context.Context, n uint64) (*item, error) {
-	m.line.mu.Lock()
-	out := m.line.outs[n] != nil
-	m.line.mu.Unlock()
+	out := m.line.lock().leases.outs[n] != nil
+	m.line.unlock()
 	if out {
 		return nil, nil
 	}
@@ -145,9 +144,9 @@ func (m *mover) promote(ctx context.Context, n uint64) error {
 	}
 	l := m.line
 	now := m.store.o.Now().UnixMilli()
-	l.mu.Lock()
-	_, hot := l.hot[n]
-	l.mu.Unlock()
+	mem := l.lock()
+	_, hot := mem.waiting.late.hot[n]
+	l.unlock()
 	if hot || it.at <= now {
 		return nil
 	}
@@ -160,9 +159,9 @@ func (m *mover) promote(ctx context.Context, n uint64) error {
 	}
 	m.k.changed = append(m.k.changed, it.lateRow())
 	m.did++
-	m.after = append(m.after, func() {
+	m.after = append(m.after, func(mem *memory) {
 		it.rec, it.past = nil, nil
-		l.takeUp(*it)
+		mem.waiting.takeUp(*it)
 	})
 	return nil
 }
@@ -200,7 +199,7 @@ func (m *mover) remove(ctx context.Context, n uint64) error {
 	m.k.books.Skipped++
 	m.k.left++
 	m.did++
-	m.after = append(m.after, func() { m.line.unwait(it) })
+	m.after = append(m.after, func(mem *memory) { mem.waiting.unwait(it) })
 	return nil
 }
 
@@ -338,8 +337,8 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string)
 	m.did++
 	if it.seg == nil {
 		m.k.edited = append(m.k.edited, row)
-		m.after = append(m.after, func() {
-			if w := l.backs[n]; w != nil {
+		m.after = append(m.after, func(mem *memory) {
+			if w := mem.waiting.backs[n]; w != nil {
 				w.rec, w.past = nil, nil
 			}
 		})
@@ -347,7 +346,7 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string)
 	}
 	m.k.moved = append(m.k.moved, row)
 	m.k.leaves(it.seg, n)
-	m.after = append(m.after, func() { l.becomesLate(it) })
+	m.after = append(m.after, func(mem *memory) { mem.waiting.becomesLate(it) })
 	return nil
 }
 

@@ -48,10 +48,10 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if err != nil {
 		return 0, err
 	}
-	if err := l.waiting.Acquire(ctx, 1); err != nil {
+	if err := l.receiving.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer l.waiting.Release(1)
+	defer l.receiving.Release(1)
 	for {
 		n, next, err := s.handOut(ctx, l, into)
 		if n > 0 || err != nil {
@@ -97,10 +97,10 @@ func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message)
 		return 0, time.Time{}, err
 	}
 	now := s.store.o.Now()
-	l.mu.Lock()
-	l.expire(now)
-	most := l.allowed(len(into), now)
-	l.mu.Unlock()
+	mem := l.lock()
+	mem.expire(now)
+	most := mem.allowed(len(into), now)
+	l.unlock()
 	if most > 0 {
 		if err := l.look(ctx, s.store); err != nil {
 			return 0, time.Time{}, err
@@ -111,9 +111,9 @@ func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message)
 		return 0, time.Time{}, err
 	}
 	if len(chosen) == 0 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return 0, l.rests(now, most), nil
+		mem = l.lock()
+		defer l.unlock()
+		return 0, mem.rests(now, most), nil
 	}
 	n, err := s.lend(ctx, l, chosen, into)
 	return n, now, err
@@ -123,9 +123,9 @@ func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message)
 func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidemill.Message) (n int, err error) {
 	defer func() {
 		if err != nil {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.putBack(chosen)
+			mem := l.lock()
+			defer l.unlock()
+			mem.putBack(chosen)
 		}
 	}()
 	if err := l.load(ctx, s.store, chosen); err != nil {
@@ -153,29 +153,12 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 	for _, d := range k.damaged {
 		s.store.o.Log.ErrorContext(ctx, "job is damaged and was taken out", "queue", l.name, "position", d.item.n, "error", d.err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := range good { // a job that was handed out before is late now
-		if good[i].seg != nil && good[i].handed > 0 {
-			good[i].seg = nil
-			l.hot[good[i].n] = struct{}{}
-		}
-	}
-	for i := range k.damaged {
-		l.uncount(&k.damaged[i].item)
-		if c := k.damaged[i].item.strand; c.holder == k.damaged[i].item.n {
-			c.holder = 0
-			l.seat(c)
-		}
-	}
-	if n == 0 {
-		l.signal() // all were damaged: look again
+	mem := l.lock()
+	defer l.unlock()
+	g := mem.lend(good, k.damaged, into, s)
+	if g == nil {
 		return 0, nil
 	}
-	for i := range good {
-		good[i].strand = l.keyed(good[i].strand, into[i].Key)
-	}
-	g := l.lease(good, into, s, s.store.o.Now())
 	for i, it := range good {
 		m := into[i]
 		m.To, m.Tries, m.Handed = l.name, int(it.tries), int(it.handed)+1
@@ -210,19 +193,8 @@ func (l *line) count(ctx context.Context, s *Store, k *change, good []item) erro
 			top = max(top, it.n)
 		}
 	}
-	l.mu.Lock()
-	if top > l.mark || l.epoch+1 >= l.epochs {
-		k.mark = max(top, l.mark)
-		if len(l.strands) == 1 { // those after them are next
-			for _, s := range l.strands {
-				if n := min(len(s.ready), pageJobs); n > 0 {
-					k.mark = max(k.mark, s.ready[n-1].n)
-				}
-			}
-		}
-		k.epochs = l.epoch + pageJobs
-	}
-	l.mu.Unlock()
+	l.lock().marks(k, top)
+	l.unlock()
 	if repeats || len(k.damaged) > 0 {
 		if err := l.ending.Acquire(ctx, 1); err != nil {
 			return err
@@ -248,9 +220,9 @@ func (l *line) count(ctx context.Context, s *Store, k *change, good []item) erro
 		k.failed()
 		return fmt.Errorf("count hand-outs of queue %q: %w", l.name, err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.happened()
+	mem := l.lock()
+	defer l.unlock()
+	mem.happened(k)
 	l.held.Add(-int64(len(k.damaged)))
 	return nil
 }
@@ -312,14 +284,10 @@ func (s *source) Keep(ctx context.Context) error {
 		return err
 	}
 	now := s.store.o.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.expire(now)
-	for g := range l.grants { // each on its own: in any order
-		if g.owner == s && g.until.After(now) {
-			g.until = now.Add(s.lease)
-		}
-	}
+	mem := l.lock()
+	defer l.unlock()
+	mem.expire(now)
+	mem.leases.renew(s, now, now.Add(s.lease))
 	return ctx.Err()
 }
 
@@ -329,9 +297,8 @@ func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gate = gate{closed: !until.IsZero(), until: until, probes: probes, turn: l.gate.turn + 1}
-	l.signal()
+	l.lock().leases.gate.set(until, probes)
+	l.unlock()
+	l.wake.signal()
 	return nil
 }

@@ -25,9 +25,9 @@ func (s *Store) Set(ctx context.Context, name string, change func(*queue.Setting
 		return queue.Settings{}, err
 	}
 	for {
-		l.mu.Lock()
-		was, version := l.settings, l.version
-		l.mu.Unlock()
+		mem := l.lock()
+		was, version := mem.settings, mem.version
+		l.unlock()
 		to := was.Clone()
 		change(&to) // an outside call: without any turn
 		if err := to.Check(); err != nil {
@@ -64,10 +64,10 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 	if err != nil {
 		return false, err
 	}
-	l.mu.Lock()
-	other, order := l.version != version, to.Ordered != l.settings.Ordered
-	e := l.ends(s.o.Now())
-	l.mu.Unlock()
+	mem := l.lock()
+	other, order := mem.version != version, to.Ordered != mem.settings.Ordered
+	e := mem.ends(s.o.Now())
+	l.unlock()
 	if other {
 		return false, nil
 	}
@@ -90,12 +90,12 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 	if err != nil {
 		return false, err
 	}
-	l.mu.Lock()
-	e.happened(l)
-	rekey := to.Keyed() && !l.apart.keyed
-	l.obeys(to)
-	l.signal()
-	l.mu.Unlock()
+	mem = l.lock()
+	mem.log.keeps(e)
+	rekey := to.Keyed() && !mem.waiting.apart.keyed
+	l.obeys(mem, to)
+	l.wake.signal()
+	l.unlock()
 	if rekey {
 		return true, l.rekey(ctx, s)
 	}
@@ -106,28 +106,28 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 // caller has the turns "handing" and "ending".
 func (l *line) rekey(ctx context.Context, s *Store) error {
 	var outs []item
-	l.mu.Lock()
-	for _, o := range l.outs { // in any order: each on its own
+	mem := l.lock()
+	for _, o := range mem.leases.outs { // in any order: each on its own
 		if o.strand.key == "" {
 			outs = append(outs, o.item)
 		}
 	}
-	l.mu.Unlock()
+	l.unlock()
 	if err := l.load(ctx, s, outs); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	mem = l.lock()
+	defer l.unlock()
 	for i := range outs {
 		it := &outs[i]
 		h, _ := readHead(it.rec)
-		if o := l.outs[it.n]; o != nil {
-			o.strand = l.keyed(o.strand, []byte(h.key))
-		} else if w := l.backs[it.n]; w != nil { // it came back meanwhile
+		if o := mem.leases.outs[it.n]; o != nil {
+			o.strand = mem.waiting.apart.withKey(o.strand, []byte(h.key))
+		} else if w := mem.waiting.backs[it.n]; w != nil { // it came back meanwhile
 			again := *w
-			l.unwait(w)
-			again.strand = l.keyed(again.strand, []byte(h.key))
-			l.push(again)
+			mem.waiting.unwait(w)
+			again.strand = mem.waiting.apart.withKey(again.strand, []byte(h.key))
+			mem.waiting.push(again)
 		}
 	}
 	return nil
@@ -149,9 +149,9 @@ func readSettings(text []byte) (*queue.Settings, error) {
 // empty. Its caller has the turn "handing".
 func (s *source) order(ctx context.Context, l *line) error {
 	for s.ordered {
-		l.mu.Lock()
-		to, version := l.settings.Clone(), l.version
-		l.mu.Unlock()
+		mem := l.lock()
+		to, version := mem.settings.Clone(), mem.version
+		l.unlock()
 		if to.Ordered {
 			return nil
 		}

@@ -78,15 +78,14 @@ func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement)
 		}
 		claimed = append(claimed, e)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.expire(s.store.o.Now())
+	mem := l.lock()
+	defer l.unlock()
+	mem.expire(s.store.o.Now())
 	work := make([]*ending, 0, len(ends)) // in the order of ends
 	for i := range all {
 		e := &all[i]
-		if e.end.Mark != (tidemill.Mark{}) {
-			o := l.outs[e.end.Mark.Lo]
-			if o != nil && !o.busy && o.grant.epoch == e.end.Mark.Epoch && e.end.Mark.Shard == l.no {
+		if m := e.end.Mark; m != (tidemill.Mark{}) && m.Shard == l.no {
+			if o := mem.leases.claim(m); o != nil {
 				e.take(o)
 			}
 		}
@@ -100,21 +99,19 @@ func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement)
 }
 
 func (e *ending) take(o *out) {
-	o.busy = true
 	e.out, e.item = o, o.item
 }
 
 // letGo gives back the claimed jobs, after an error.
 func (l *line) letGo(work []*ending) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	mem := l.lock()
+	defer l.unlock()
 	for _, e := range work {
-		if e.out != nil && e.out.busy {
-			e.out.busy = false
-			l.expires(e.out.grant.until)
+		if e.out != nil {
+			mem.leases.unclaim(e.out)
 		}
 	}
-	l.signal()
+	l.wake.signal()
 }
 
 // write makes claimed settlements durable, together with the jobs that they forward.
@@ -202,12 +199,12 @@ func (s *Store) commit(ctx context.Context, k *change, in *intake) error {
 func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*change, error) {
 	now := s.store.o.Now()
 	k := &change{line: l}
-	l.mu.Lock()
-	is := l.settings
-	if kept := l.ends(now); !kept.none() || is.Completed.Count+is.Failed.Count > 0 {
+	mem := l.lock()
+	is := mem.settings
+	if kept := mem.ends(now); !kept.none() || is.Completed.Count+is.Failed.Count > 0 {
 		k.ends = kept
 	}
-	l.mu.Unlock()
+	l.unlock()
 	keeps := func(e *ending) bool {
 		return e.end.End == tidemill.Done && keeping(is, keptState(e.end.Fate)).Count > 0
 	}
@@ -289,67 +286,29 @@ func (e *ending) keptRow(loaded item, now time.Time) keptRow {
 
 // settled updates memory to match the file, and answers.
 func (l *line) settled(k *change, work []*ending) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k.happened()
+	mem := l.lock()
+	defer l.unlock()
+	mem.happened(k)
 	left := map[*grant][]*out{}
 	for _, e := range work {
 		e.end.Outcome = tidemill.Applied
 		switch {
 		case e.out == nil: // it waited
 			if e.end.End != tidemill.Left {
-				l.unwait(&e.item)
+				mem.waiting.unwait(&e.item)
 			}
 		case e.end.End == tidemill.Left:
-			e.out.busy = false
+			mem.leases.unclaim(e.out)
 			if g := e.out.grant; g.owner != nil {
 				left[g] = append(left[g], e.out)
 			}
-			l.expires(e.out.grant.until)
 		default:
-			l.release(e.out)
+			mem.leases.release(e.out)
 		}
 	}
-	l.leave(left)
+	mem.leases.leave(left)
 	for _, e := range work {
-		e.moveOn(l)
+		mem.moveOn(e)
 	}
-	l.signal()
-}
-
-// moveOn lets a settled job wait again, or the next one of its key. mu is held.
-func (e *ending) moveOn(l *line) {
-	it := &e.item
-	switch e.end.End {
-	case tidemill.Done:
-		if !it.strand.chain {
-			return
-		}
-		if s := l.strands[it.strand.id]; s != nil && s.holder == it.n {
-			s.holder = 0
-			l.seat(s)
-		}
-	case tidemill.Again: // it is late now
-		delete(l.hot, it.n)
-		it.seg, it.rec, it.past, it.counted = nil, nil, nil, false
-		it.strand = l.keyed(it.strand, e.key)
-		if e.at == 0 {
-			l.takeUp(*it)
-			return
-		}
-		l.comesAt(e.at) // found by time
-		if it.strand.chain && !e.joins {
-			l.putsOff(it)
-		}
-	}
-}
-
-// putsOff lets the first of an ordered group hold it while it is delayed. mu is held.
-func (l *line) putsOff(it *item) {
-	s := l.keep(it.strand)
-	s.holder = it.n
-	l.seat(s)
-	if len(l.strands)-len(l.outs) > l.room.strands/2 { // it is found again when it comes due
-		l.forget(s)
-	}
+	l.wake.signal()
 }

@@ -137,13 +137,11 @@ func (s *Store) load(ctx context.Context) error {
 				return err
 			}
 			l := newLine(uint32(no), string(name), s.o.room)
-			if is, err := readSettings(settings); err != nil {
+			is, err := readSettings(settings)
+			if err != nil {
 				return fmt.Errorf("settings of queue %q: %w", name, err)
-			} else if is != nil {
-				l.obeys(is)
 			}
-			l.end, l.boot, l.mark = uint64(end), uint64(handed), uint64(handed)
-			l.epoch, l.epochs = uint32(epoch), uint32(epoch)
+			l.starts(is, uint64(end), uint64(handed), uint32(epoch))
 			all = append(all, l)
 		}
 		if err := rows.Err(); err != nil {

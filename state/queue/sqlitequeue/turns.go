@@ -66,15 +66,6 @@ func (r *ring) remove(n *node) {
 	r.size--
 }
 
-// level returns that priority of the queue. mu is held.
-func (l *line) level(p uint8) *level {
-	at, found := slices.BinarySearchFunc(l.levels, p, func(lv *level, p uint8) int { return int(p) - int(lv.priority) })
-	if !found {
-		l.levels = slices.Insert(l.levels, at, &level{priority: p})
-	}
-	return l.levels[at]
-}
-
 func (n *node) kid(name string) *node {
 	k := n.kids[name]
 	if k == nil {
@@ -124,6 +115,7 @@ func (n *node) oldest() uint64 {
 // the file: meanwhile others may add to the tree.
 type turn struct {
 	l      *line
+	mem    *memory // of l
 	ctx    context.Context
 	store  *Store
 	now    time.Time
@@ -135,19 +127,18 @@ type turn struct {
 // take chooses up to most jobs: priorities by weight. It returns how many the limit of the
 // queue lets go.
 func (t *turn) take(most int) int {
-	l := t.l
-	s := l.settings
-	most = min(most, t.allowed(s.Limit, subject{}, len(l.outs), most))
+	s := t.mem.settings
+	most = min(most, t.allowed(s.Limit, subject{}, len(t.mem.leases.outs), most))
 	var none []*level // without jobs for us now
 	for len(t.chosen) < most && t.err == nil {
 		var next *level
 		others := false
-		for _, lv := range l.levels { // the highest first
+		for _, lv := range t.mem.waiting.levels { // the highest first
 			switch {
 			case lv.ring.size == 0 || slices.Contains(none, lv):
 			case next == nil:
 				next = lv
-			case max(lv.pass, l.pass) < max(next.pass, l.pass):
+			case max(lv.pass, t.mem.waiting.pass) < max(next.pass, t.mem.waiting.pass):
 				next, others = lv, true
 			default:
 				others = true
@@ -160,13 +151,13 @@ func (t *turn) take(most int) int {
 		if others {
 			share = min(share, weight)
 		}
-		next.pass = max(next.pass, l.pass)
+		next.pass = max(next.pass, t.mem.waiting.pass)
 		n := t.share(&next.node, share, s.Fair != queue.Unfair, t.tenant)
 		if n == 0 {
 			none = append(none, next)
 			continue
 		}
-		l.pass = next.pass
+		t.mem.waiting.pass = next.pass
 		if others { // a single level takes no share from others
 			next.pass += float64(n) / float64(weight)
 		}
@@ -276,19 +267,18 @@ func (n *node) first() *group {
 
 // tenant chooses jobs of one tenant.
 func (t *turn) tenant(tenant *node, most int) int {
-	l := t.l
 	who := theTenant(tenant.name)
-	if most = t.may(l.settings.LimitOf(tenant.name), who, most); most == 0 {
+	if most = t.may(t.mem.settings.LimitOf(tenant.name), who, most); most == 0 {
 		return 0
 	}
-	return t.share(tenant, most, l.settings.Fair == queue.ByKey, t.leaf)
+	return t.share(tenant, most, t.mem.settings.Fair == queue.ByKey, t.leaf)
 }
 
 // leaf chooses jobs of one leaf, the oldest first.
 func (t *turn) leaf(leaf *node, most int) (n int) {
 	tenant := leaf.up.name
 	if leaf.name != "" {
-		most = t.may(t.l.settings.Key, theKey(tenant, leaf.name), most)
+		most = t.may(t.mem.settings.Key, theKey(tenant, leaf.name), most)
 	}
 	for n < most && len(leaf.strands) > 0 && t.err == nil {
 		s := leaf.strands[0]
@@ -298,44 +288,42 @@ func (t *turn) leaf(leaf *node, most int) (n int) {
 		}
 		n += t.from(s, leaf, most-n)
 	}
-	t.l.charge(tenant, leaf.name, n, t.now)
+	t.mem.leases.charge(tenant, leaf.name, n, t.now)
 	return n
 }
 
 // from chooses the first jobs of a group.
 func (t *turn) from(s *group, leaf *node, most int) (n int) {
-	l := t.l
 	if s.chain || len(leaf.strands) > 1 { // another may have the next one
 		most = 1
 	}
 	chosen := len(t.chosen)
 	if len(s.back) == 0 { // the common case: all at once
-		some := l.popReady(s, most)
+		some := t.mem.waiting.popReady(s, most)
 		t.chosen = append(t.chosen, some...)
 		clear(some)
 	}
 	for len(t.chosen)-chosen < most && len(s.back) > 0 && !s.shallow() {
-		t.chosen = append(t.chosen, l.pop(s))
+		t.chosen = append(t.chosen, t.mem.waiting.pop(s))
 	}
 	if n = len(t.chosen) - chosen; n > 0 {
 		for i := range t.chosen[chosen:] {
 			it := &t.chosen[chosen+i]
-			it.strand, it.counted, it.keyed = s, l.counts, leaf.name != ""
+			it.strand, it.counted, it.keyed = s, t.mem.leases.counts, leaf.name != ""
 		}
 		first := &t.chosen[chosen]
-		l.tally(s, first, -int64(n))
+		t.mem.waiting.tally(s, first, -int64(n))
 		if s.chain {
 			s.holder = first.n
 		}
 	}
-	l.seat(s)
+	t.mem.waiting.seat(s)
 	return n
 }
 
 // fill reads the head of a group, and those of groups whose turns come next, while others
 // may add to the tree.
 func (t *turn) fill(s *group, want int) {
-	l := t.l
 	some := []*group{s}
 	for tenant := s.leaf.up.next; tenant != nil && len(some) < fillStrands; tenant = tenant.next {
 		for leaf := tenant.ring.first; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
@@ -349,22 +337,22 @@ func (t *turn) fill(s *group, want int) {
 			some = append(some, next)
 		}
 	}
-	pages := l.pages(some, want)
-	l.watch()
-	l.mu.Unlock()
-	err := l.readAhead(t.ctx, t.store, pages)
-	l.mu.Lock()
-	gone := l.unwatch()
+	pages := t.mem.waiting.pages(some, want)
+	t.mem.log.watch()
+	t.l.unlock()
+	err := t.l.readAhead(t.ctx, t.store, pages)
+	t.mem = t.l.lock()
+	gone := t.mem.log.unwatch()
 	if err != nil {
 		t.err = cmp.Or(t.err, err)
 		return
 	}
-	if l.relists {
+	if t.mem.waiting.listing.relists {
 		for i := range t.chosen {
 			gone[t.chosen[i].n] = struct{}{}
 		}
 	}
-	l.fill(pages, gone)
+	t.mem.fill(pages, gone)
 }
 
 // kidHead is a kid and the position of its oldest job.
