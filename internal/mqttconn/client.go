@@ -48,13 +48,8 @@ type Client struct {
 	ready    *batch // ended, to be told when mu is free
 
 	subs     []Subscription // kept for the next connection
-	requests map[uint16]*request
-	lastID   uint16 // of a request
-
-	inbox       []Delivery // a ring
-	head, count int
-	came        bool            // the inbox has something that Receive was not told of
-	releasing   map[uint16]bool // ids at QoS 2 that we accepted, until the broker releases them
+	requests requests
+	inbox    inbox
 }
 
 // Stats are counters since the start, and the current state.
@@ -96,10 +91,9 @@ func prepare(brokers []string, o Options) (*Client, error) {
 	}
 	c := &Client{
 		o: o, ended: make(chan struct{}), arrive: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		changed: make(chan struct{}), lastID: maxWindow,
-		slots: make([]slot, o.Window+1), requests: map[uint16]*request{}, inbox: make([]Delivery, o.Inbox),
-		releasing: map[uint16]bool{},
-		batches:   sync.Pool{New: func() any { return &batch{done: make(chan struct{}, 1)} }},
+		changed: make(chan struct{}),
+		slots:   make([]slot, o.Window+1), requests: requests{open: map[uint16]*request{}, lastID: maxWindow}, inbox: newInbox(o.Inbox),
+		batches: sync.Pool{New: func() any { return &batch{done: make(chan struct{}, 1)} }},
 	}
 	if len(brokers) == 0 {
 		return nil, errors.New("mqtt: no broker: name one, as in tcp://localhost:1883")
@@ -195,7 +189,7 @@ func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
-	s.Connected, s.InFlight, s.Queued, s.Inbox = c.link != nil, c.inFlight, c.waiting, c.count
+	s.Connected, s.InFlight, s.Queued, s.Inbox = c.link != nil, c.inFlight, c.waiting, c.inbox.count
 	return s
 }
 
@@ -306,9 +300,10 @@ func (c *Client) up(l *link) {
 	c.out, c.zero = c.out[:0], c.zero[:0]
 	if !l.present {
 		c.session++
-		clear(c.releasing)
+		clear(c.inbox.releasing)
+	} else { // if the session is gone the inbox is all that is left
+		c.inbox.dropRepeated()
 	}
-	c.dropInbox(l.present)
 	c.resubscribe(l)
 	c.resume(l)
 	c.pump()
@@ -327,7 +322,7 @@ func (c *Client) down(why error) {
 		c.link = nil
 		c.endZero(tidemill.Fail(tidemill.Unknown, "the connection broke while it was written: %w", why))
 		c.suspend(why)
-		c.failRequests(why)
+		c.requests.fail()
 	}
 	c.out = c.out[:0]
 	if tidemill.KindOf(why) == tidemill.Credentials {
@@ -360,7 +355,7 @@ func (c *Client) end() {
 	c.endZero(tidemill.Fail(tidemill.Unknown, "it was not written for sure: %w", error(errClosed)))
 	c.refuseQueue(errClosed)
 	c.abandonFlights(errClosed)
-	c.failRequests(errClosed)
+	c.requests.fail()
 	c.notify()
 	ready := c.takeReady()
 	c.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 // acked processes an acknowledgement; under mu.
 func (c *Client) acked(l *link, first byte, a ack, body []byte) {
 	if first == pubrelBits {
-		delete(c.releasing, a.id)
+		delete(c.inbox.releasing, a.id)
 		c.out = appendAck(c.out, pubcompBits, a.id)
 		return
 	}

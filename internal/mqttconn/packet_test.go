@@ -78,7 +78,7 @@ func FuzzPackets(f *testing.F) {
 		b := &batch{msgs: messages(8, 2), left: 8, done: make(chan struct{}, 1)}
 		b.msgs[0].QoS, b.msgs[1].QoS = 1, 1
 		c.queue, c.waiting, c.link = []*batch{b}, 8, l
-		c.register(&request{what: "x", done: make(chan struct{})})
+		c.requests.add(&request{what: "x", done: make(chan struct{})})
 		c.pump()
 		for {
 			full, rare, err := c.takeSome(l)

@@ -56,16 +56,7 @@ func (c *Client) ReceiveOr(ctx context.Context, into []Delivery, wake <-chan str
 			return 0, context.Cause(ctx)
 		}
 		c.mu.Lock()
-		n := 0
-		full := c.count == len(c.inbox)
-		for ; n < len(into) && c.count > 0; n++ {
-			into[n], c.inbox[c.head] = c.inbox[c.head], into[n]
-			c.head = (c.head + 1) % len(c.inbox)
-			c.count--
-		}
-		if c.count == 0 && len(c.inbox) > c.o.Inbox {
-			c.inbox, c.head = make([]Delivery, c.o.Inbox), 0
-		}
+		n, full := c.inbox.take(into)
 		closing := c.closing
 		c.mu.Unlock()
 		if full {
@@ -133,7 +124,7 @@ func (c *Client) ackOne(r *Receipt) bool {
 	case 1:
 		c.out = appendAck(c.out, pubackBits, r.id)
 	case 2:
-		c.releasing[r.id] = true
+		c.inbox.releasing[r.id] = true
 		c.out = appendAck(c.out, pubrecBits, r.id)
 	}
 	return true
@@ -141,37 +132,25 @@ func (c *Client) ackOne(r *Receipt) bool {
 
 // accept puts a message into the inbox; false: it is full. Under mu.
 func (c *Client) accept(l *link, in *incoming) bool {
-	if in.qos == 2 && c.releasing[in.id] { // we have it: the broker does not know yet
+	if in.qos == 2 && c.inbox.releasing[in.id] { // we have it: the broker does not know yet
 		c.out = appendAck(c.out, pubrecBits, in.id)
 		return true
 	}
-	if c.count == len(c.inbox) && !c.growInbox() {
+	if c.inbox.full() && !c.growInbox() {
 		l.stalled.Store(true)
 		return false
 	}
-	d := &c.inbox[(c.head+c.count)%len(c.inbox)]
-	c.count++
 	c.stats.Received++
+	d := c.inbox.next()
 	d.fill(in)
 	d.Receipt = Receipt{Session: c.session, epoch: l.epoch, id: in.id, qos: in.qos}
-	c.came = true
 	return true
 }
-
-// mostInbox is how many messages can be sent to us, at QoS 1 and 2: packet ids have two bytes.
-const mostInbox = 65_535
 
 // growInbox makes room while a caller waits for a broker's answer that may come behind the
 // messages; under mu.
 func (c *Client) growInbox() bool {
-	if len(c.inbox) >= mostInbox || len(c.requests) == 0 && c.inFlight == 0 {
-		return false
-	}
-	larger := make([]Delivery, min(2*len(c.inbox), mostInbox))
-	n := copy(larger, c.inbox[c.head:])
-	copy(larger[n:], c.inbox[:c.head])
-	c.inbox, c.head = larger, 0
-	return true
+	return (len(c.requests.open) > 0 || c.inFlight > 0) && c.inbox.grow()
 }
 
 // unstall makes the reader check again whether the inbox may grow.
@@ -204,21 +183,4 @@ func (c *Client) awaitRoom(ctx context.Context, l *link) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// dropInbox forgets, on a new connection of the same session, what the broker sends again;
-// under mu. If the session is gone the inbox is all that is left.
-func (c *Client) dropInbox(present bool) {
-	if !present {
-		return
-	}
-	kept := 0
-	for i := range c.count {
-		from, to := (c.head+i)%len(c.inbox), (c.head+kept)%len(c.inbox)
-		if c.inbox[from].QoS == 0 {
-			c.inbox[from], c.inbox[to] = c.inbox[to], c.inbox[from]
-			kept++
-		}
-	}
-	c.count = kept
 }

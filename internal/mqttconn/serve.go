@@ -201,9 +201,9 @@ func (c *Client) take(ctx context.Context, l *link, n *nudger) (inFlight int, er
 		if len(c.out) > outBroken && err == nil {
 			err = errors.New("the MQTT broker sends much and reads nothing")
 		}
-		writes, waits, came := len(c.out) > 0, c.waiting > 0, c.came
+		writes, waits, came := len(c.out) > 0, c.waiting > 0, c.inbox.came
 		inFlight = c.inFlight
-		c.came = false
+		c.inbox.came = false
 		if c.closing {
 			c.notify()
 		}

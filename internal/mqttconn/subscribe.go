@@ -98,10 +98,10 @@ func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16
 			c.mu.Unlock()
 			continue
 		}
-		id := c.register(r)
+		id := c.requests.add(r)
 		packet, err := encode(l, id)
 		if err != nil {
-			delete(c.requests, id)
+			c.requests.end(id)
 			c.mu.Unlock()
 			return fmt.Errorf("encode %s: %w", what, err)
 		}
@@ -113,7 +113,7 @@ func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16
 		case <-r.done:
 		case <-ctx.Done():
 			c.mu.Lock()
-			delete(c.requests, id)
+			c.requests.end(id)
 			c.mu.Unlock()
 			return endOf(ctx, "the MQTT broker does not answer "+what)
 		}
@@ -129,25 +129,39 @@ func (c *Client) ask(ctx context.Context, what string, encode func(*link, uint16
 	}
 }
 
-// register gives a request an id; under mu.
-func (c *Client) register(r *request) uint16 {
+// requests are those that wait for their answers, by packet id. Their ids are above those of
+// messages. The client's mu guards them.
+type requests struct {
+	open   map[uint16]*request
+	lastID uint16
+}
+
+// add gives a request an id.
+func (q *requests) add(r *request) uint16 {
 	for {
-		if c.lastID++; c.lastID <= maxWindow { // it wrapped around
-			c.lastID = maxWindow + 1
+		if q.lastID++; q.lastID <= maxWindow { // it wrapped around
+			q.lastID = maxWindow + 1
 		}
-		if c.requests[c.lastID] == nil {
-			c.requests[c.lastID] = r
-			return c.lastID
+		if q.open[q.lastID] == nil {
+			q.open[q.lastID] = r
+			return q.lastID
 		}
 	}
 }
 
+// end returns the request of an id, which waits no longer; nil: none does.
+func (q *requests) end(id uint16) *request {
+	r := q.open[id]
+	delete(q.open, id)
+	return r
+}
+
 var errRequestLost = errors.New("the connection broke")
 
-// failRequests ends requests that will not be answered; under mu.
-func (c *Client) failRequests(error) {
-	for id, r := range c.requests {
-		delete(c.requests, id)
+// fail ends requests that will not be answered.
+func (q *requests) fail() {
+	for id, r := range q.open {
+		delete(q.open, id)
 		if !r.again {
 			r.err = errRequestLost
 			close(r.done)
@@ -162,7 +176,7 @@ func (c *Client) resubscribe(l *link) {
 		return
 	}
 	r := &request{what: "to renew subscriptions", again: true}
-	if packet, err := subscribePacket(l, c.register(r), c.subs, true); err == nil { // it was encoded before
+	if packet, err := subscribePacket(l, c.requests.add(r), c.subs, true); err == nil { // it was encoded before
 		c.out = append(c.out, packet...)
 	}
 }
@@ -171,8 +185,7 @@ func (c *Client) resubscribe(l *link) {
 // nothing would seem to come in.
 func (c *Client) answered(id uint16, codes []byte, text string) error {
 	c.mu.Lock()
-	r := c.requests[id]
-	delete(c.requests, id)
+	r := c.requests.end(id)
 	c.mu.Unlock()
 	if r == nil {
 		return nil
