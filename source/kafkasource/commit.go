@@ -98,7 +98,7 @@ type flight struct {
 // flight is the commit to send; nil: none.
 func (s *Source) flight(parts []*partition) (*flight, error) {
 	s.mu.Lock()
-	client := s.member
+	client := s.member.client
 	s.mu.Unlock()
 	member, generation := "", int32(-1)
 	// Read the generation first, then whether the partitions are ours: a partition that is
@@ -175,7 +175,7 @@ func (s *Source) landed(f *flight, resp *kmsg.OffsetCommitResponse) (wrong error
 			p.doubts = nil
 			continue
 		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
-			s.anew(fmt.Errorf("commit partition %d of topic %s: %w", p.id, s.topic, err))
+			s.member.anew(fmt.Errorf("commit partition %d of topic %s: %w", p.id, s.topic, err))
 		}
 		if passing(err) && f.first[i] { // it was refused, and cannot have arrived before
 			p.doubts = slices.DeleteFunc(p.doubts, func(d doubt) bool { return d == doubt{f.marks[i], f.text[i], f.version[i]} })
@@ -187,8 +187,8 @@ func (s *Source) landed(f *flight, resp *kmsg.OffsetCommitResponse) (wrong error
 	}
 	signal(s.wake) // hand-outs may have waited for the mark
 	for _, p := range f.parts {
-		if s.paused[p.id] && !p.full() && s.cut != nil {
-			s.cut()
+		if s.member.paused[p.id] && !p.full() {
+			s.member.look()
 			break
 		}
 	}

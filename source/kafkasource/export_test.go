@@ -4,7 +4,7 @@ package kafkasource
 func (s *Source) Kill() {
 	s.mu.Lock()
 	s.closed = true
-	stop, end := s.stop, s.end
+	stop, end := s.stop, s.member.end
 	s.mu.Unlock()
 	if end != nil {
 		end()

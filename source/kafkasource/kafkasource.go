@@ -101,26 +101,51 @@ type Source struct {
 
 	mu       sync.Mutex // guards the fields below; never held during a wait
 	closed   bool
-	member   *kgo.Client        // of the group; nil between sessions
-	end      context.CancelFunc // cuts the member off, without leaving the group
+	member   membership
 	parts    map[int32]*partition
 	order    []int32 // of parts, sorted
 	turned   int     // where in order the next hand-out begins
 	later    due
 	receipts map[receipt]*claim // ends whose commit failed, to be sent again
 	names    names
-	taken    time.Time // when partitions were taken over last
 	epochs   uint32
 	flush    bool // Receive is to ask for what is held
 	trouble  error
-	stopped  map[int32]error      // partitions with a loss that needs a decision
-	fetched  map[int32]committed  // what the group has committed, from the answer to the member's question
-	past     map[int32]row        // books of partitions as we last saw them
-	lost     map[int32]*partition // taken away while commits were unanswered
-	back     map[int32]int64      // where a log was cut off below what we had read of it
-	restart  error                // why the session has to start over
-	paused   map[int32]bool       // partitions that the client does not fetch
-	cut      context.CancelFunc   // ends the poll that waits now
+	stopped  map[int32]error // partitions with a loss that needs a decision
+	before   earlier
+}
+
+// membership is one session as a member of the group; the next one has another client.
+type membership struct {
+	client  *kgo.Client        // nil between sessions
+	end     context.CancelFunc // cuts the member off, without leaving the group
+	cut     context.CancelFunc // ends the poll that waits now; nil: none does
+	paused  map[int32]bool     // partitions that the client does not fetch
+	restart error              // why the session has to start over; nil: it need not
+}
+
+// anew ends the session.
+func (m *membership) anew(err error) {
+	if m.restart == nil {
+		m.restart = err
+	}
+	m.look()
+}
+
+// look ends the poll that waits now, so that the reader looks again.
+func (m *membership) look() {
+	if m.cut != nil {
+		m.cut()
+	}
+}
+
+// earlier is what is known of partitions from before they are taken over.
+type earlier struct {
+	fetched map[int32]committed  // what the group has committed, from the answer to the member's question
+	past    map[int32]row        // books as we last saw them
+	lost    map[int32]*partition // taken away while commits were unanswered
+	back    map[int32]int64      // where a log was cut off below what we had read of it
+	taken   time.Time            // when partitions were taken over last
 }
 
 var _ tidemill.Bookkeeper = (*Source)(nil)
@@ -149,8 +174,8 @@ func New(cluster *kafkaconn.Cluster, topic, group string, o Options) (*Source, e
 		cluster: cluster, topic: topic, group: group, o: o, asking: asking, admin: kadm.NewClient(asking),
 		turn: make(chan struct{}, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1), quiet: make(chan struct{}, 1),
 		ended: make(chan struct{}), parts: map[int32]*partition{}, receipts: map[receipt]*claim{}, stopped: map[int32]error{},
-		fetched: map[int32]committed{}, past: map[int32]row{}, lost: map[int32]*partition{}, back: map[int32]int64{},
-		by: rand.Uint32() | 1, found: make(chan struct{}, 1),
+		before: earlier{fetched: map[int32]committed{}, past: map[int32]row{}, lost: map[int32]*partition{}, back: map[int32]int64{}},
+		by:     rand.Uint32() | 1, found: make(chan struct{}, 1),
 	}, nil
 }
 

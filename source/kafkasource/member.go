@@ -73,7 +73,7 @@ func (s *Source) session(ctx context.Context) error {
 	living, end := context.WithCancel(context.Background())
 	defer end()
 	s.mu.Lock()
-	s.end, s.restart, s.paused = end, nil, map[int32]bool{}
+	s.member = membership{end: end, paused: map[int32]bool{}}
 	s.mu.Unlock()
 	client, err := s.cluster.Client(s.membership(living)...) // it may be assigned partitions before this returns
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Source) leave(client *kgo.Client, end context.CancelFunc) {
 		end() // others wait for Session
 	}
 	s.mu.Lock()
-	s.member = nil
+	s.member.client = nil
 	s.mu.Unlock()
 	client.CloseAllowingRebalance()
 	s.discard(s.assigned()) // those that were not taken away from us
@@ -162,26 +162,16 @@ func (s *Source) reserve() int {
 func (s *Source) begin(cut context.CancelFunc) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut = cut
-	return s.restart != nil
+	s.member.cut = cut
+	return s.member.restart != nil
 }
 
 // over is why the session has to end, or nil.
 func (s *Source) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.cut = nil
-	return s.restart
-}
-
-// anew ends the session. The caller holds mu.
-func (s *Source) anew(err error) {
-	if s.restart == nil {
-		s.restart = err
-	}
-	if s.cut != nil {
-		s.cut()
-	}
+	s.member.cut = nil
+	return s.member.restart
 }
 
 // push takes the fetched records.
@@ -214,12 +204,12 @@ func (s *Source) wrong(topic string, partition int32, err error) {
 	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
 		return
 	case errors.Is(err, kerr.OffsetOutOfRange), errors.Is(err, kerr.UnknownTopicID):
-		s.anew(fmt.Errorf("read partition %d of topic %s: the log is not what it was: %w", partition, s.topic, err))
+		s.member.anew(fmt.Errorf("read partition %d of topic %s: the log is not what it was: %w", partition, s.topic, err))
 		return
 	}
 	if loss, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
-		s.back[partition] = loss.ResetTo
-		s.anew(fmt.Errorf("read partition %d of topic %s: %w", partition, s.topic, err))
+		s.before.back[partition] = loss.ResetTo
+		s.member.anew(fmt.Errorf("read partition %d of topic %s: %w", partition, s.topic, err))
 		return
 	}
 	s.trouble = kafkaconn.Error(err, "read topic %s as a member of group %s", s.topic, s.group)
@@ -231,14 +221,14 @@ func (s *Source) balance(client *kgo.Client) {
 	var pause, resume []int32
 	s.mu.Lock()
 	for _, id := range s.order {
-		if s.parts[id].full() && !s.paused[id] {
-			s.paused[id] = true
+		if s.parts[id].full() && !s.member.paused[id] {
+			s.member.paused[id] = true
 			pause = append(pause, id)
 		}
 	}
-	for _, id := range slices.Sorted(keys(s.paused)) {
+	for _, id := range slices.Sorted(keys(s.member.paused)) {
 		if p := s.parts[id]; p == nil || !p.full() {
-			delete(s.paused, id)
+			delete(s.member.paused, id)
 			resume = append(resume, id)
 		}
 	}
@@ -274,7 +264,7 @@ func (s *Source) tidy(ctx context.Context) {
 func (s *Source) onFetched(_ context.Context, client *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.member = client
+	s.member.client = client
 	for _, g := range resp.Groups {
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
@@ -282,7 +272,7 @@ func (s *Source) onFetched(_ context.Context, client *kgo.Client, resp *kmsg.Off
 				if p.Metadata != nil {
 					c.text = *p.Metadata
 				}
-				s.fetched[p.Partition] = c
+				s.before.fetched[p.Partition] = c
 			}
 		}
 	}
@@ -366,12 +356,12 @@ func (s *Source) discard(ids []int32) {
 		delete(s.stopped, id)
 		if p := s.parts[id]; p != nil {
 			p.gone = true
-			delete(s.lost, id)
+			delete(s.before.lost, id)
 			if len(p.doubts) > 0 {
 				p.lost = s.o.Now()
-				s.lost[id] = p
+				s.before.lost[id] = p
 			}
-			s.past[id] = p.state(false)
+			s.before.past[id] = p.state(false)
 			delete(s.parts, id)
 		}
 	}

@@ -65,11 +65,11 @@ func (s *Source) waits(claims []claim) bool {
 // unsure says that a partition was lost with a commit that may have arrived, and that its
 // outcome may become known. The caller holds mu.
 func (s *Source) unsure(p *partition) bool {
-	if !p.gone || s.lost[p.id] != p {
+	if !p.gone || s.before.lost[p.id] != p {
 		return false
 	}
 	since := s.o.Now().Sub(p.lost)
-	return since < s.o.Answer || since < s.o.Rebalance && !s.taken.After(p.lost)
+	return since < s.o.Answer || since < s.o.Rebalance && !s.before.taken.After(p.lost)
 }
 
 // note notes what the ends say, and answers those that need no commit. It returns the

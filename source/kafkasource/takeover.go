@@ -61,7 +61,7 @@ func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kg
 	defer s.mu.Unlock()
 	for _, p := range parts {
 		s.parts[p.id] = p
-		delete(s.back, p.id)
+		delete(s.before.back, p.id)
 		from[p.id] = kgo.NewOffset().At(p.next)
 	}
 	s.order = slices.Sorted(keys(s.parts))
@@ -80,15 +80,15 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 			return nil, nil, fmt.Errorf("take over partition %d of topic %s: the brokers do not know how far it goes", id, s.topic)
 		}
 		x.back = -1
-		if at, ok := s.back[id]; ok {
+		if at, ok := s.before.back[id]; ok {
 			x.back = at
 		}
-		if p := s.lost[id]; p != nil {
-			p.finds(s.fetched[id])
-			delete(s.lost, id)
+		if p := s.before.lost[id]; p != nil {
+			p.finds(s.before.fetched[id])
+			delete(s.before.lost, id)
 			signal(s.found)
 		}
-		r, err := s.stand(id, s.fetched[id], x)
+		r, err := s.stand(id, s.before.fetched[id], x)
 		if err != nil {
 			return nil, nil, fmt.Errorf("take over partition %d of topic %s in group %s: %w", id, s.topic, s.group, err)
 		}
@@ -108,7 +108,7 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 		s.epochs++
 		parts = append(parts, newPartition(id, s.epochs, r, int64(s.o.MaxAhead)))
 	}
-	s.taken = s.o.Now()
+	s.before.taken = s.o.Now()
 	return parts, losses, nil
 }
 
@@ -122,7 +122,7 @@ func (s *Source) stand(id int32, c committed, x extent) (row, error) {
 		}
 		return r, err
 	}
-	if r, ok := s.past[id]; ok && r.Topic != x.topic && r.Topic != [16]byte{} {
+	if r, ok := s.before.past[id]; ok && r.Topic != x.topic && r.Topic != [16]byte{} {
 		return r, nil
 	}
 	return row{mark: x.start, Base: x.start, Handed: x.start, Topic: x.topic, End: x.end}, nil
