@@ -2,7 +2,6 @@ package queue
 
 import (
 	"bytes"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -66,24 +65,6 @@ func FailuresOf(m *tidemill.Message) []Failure {
 		}
 	}
 	return all
-}
-
-// OwnHeader says whether a header is one that Add drops.
-func OwnHeader(f tidemill.Field) bool { return string(f.Name) == FailuresHeader }
-
-// AppendFailures appends the headers that a job with these failures is handed out with.
-func AppendFailures(to []tidemill.Field, failures []Failure) []tidemill.Field {
-	for _, f := range failures {
-		to = append(to, tidemill.Field{Name: []byte(FailuresHeader), Value: f.Append(nil)})
-	}
-	return to
-}
-
-// AddFailure returns the failures of a job with one more, at most MaxFailures. It changes none of
-// those given.
-func AddFailure(failures []Failure, f Failure) []Failure {
-	f.At, f.Cause = Millis(f.At), CutCause(f.Cause)
-	return append(slices.Clone(failures[max(0, len(failures)+1-MaxFailures):]), f)
 }
 
 // CutCause is what is kept of a cause: its first MaxFailure bytes, without part of a

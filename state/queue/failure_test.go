@@ -45,29 +45,13 @@ func TestWhatIsNoFailure(t *testing.T) {
 
 func TestFailuresOfAMessageAreThoseOfItsHeaders(t *testing.T) {
 	f := []Failure{{time.UnixMilli(1).UTC(), tidemill.Timeout, "a"}, {time.UnixMilli(2).UTC(), tidemill.Partner, "b"}}
-	m := &tidemill.Message{Header: AppendFailures([]tidemill.Field{{Name: []byte("n"), Value: f[0].Append(nil)}}, f)}
+	m := &tidemill.Message{Header: []tidemill.Field{{Name: []byte("n"), Value: f[0].Append(nil)}}}
+	for i := range f {
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(FailuresHeader), Value: f[i].Append(nil)})
+	}
 	m.Header = append(m.Header, tidemill.Field{Name: []byte(FailuresHeader), Value: []byte("damaged")})
 	if got := FailuresOf(m); !slices.Equal(got, f) {
 		t.Errorf("failures are %+v, want %+v", got, f)
-	}
-	if m.Header = slices.DeleteFunc(m.Header, OwnHeader); len(m.Header) != 1 {
-		t.Errorf("without them the headers are %q, want one", m.Header)
-	}
-}
-
-func TestTheNewestFailuresAreKept(t *testing.T) {
-	var all []Failure
-	at := time.UnixMilli(1_700_000_000_000).Add(300 * time.Microsecond)
-	for i := range MaxFailures + 3 {
-		was := slices.Clone(all)
-		more := AddFailure(all, Failure{at.Add(time.Duration(i) * time.Second), tidemill.Timeout, strings.Repeat("x", 2*MaxFailure)})
-		if !slices.Equal(all, was) {
-			t.Fatal("failures were changed by one that was added")
-		}
-		all = more
-	}
-	if len(all) != MaxFailures || !all[0].At.Equal(time.UnixMilli(1_700_000_003_000)) || len(all[0].Cause) != MaxFailure {
-		t.Errorf("%d failures are kept, the first %v with %d bytes", len(all), all[0].At, len(all[0].Cause))
 	}
 }
 

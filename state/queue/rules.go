@@ -28,20 +28,6 @@ func Check(m *tidemill.Message) error {
 	return nil
 }
 
-// CheckEnd refuses a settlement that cannot end a job: an end without a fate would break
-// the books, and forwarded messages have to be jobs.
-func CheckEnd(e *tidemill.Settlement) error {
-	if e.End == tidemill.Done && e.Row() == (tidemill.Count{}) {
-		return tidemill.Fail(tidemill.Internal, "settle job %q: an end needs a fate", e.ID)
-	}
-	for _, m := range e.Next {
-		if err := Check(m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // FullError is the error of a full queue: kind rate_limit.
 func FullError(queue string) error {
 	return tidemill.Fail(tidemill.RateLimit, "queue %q is full: let it drain, or raise its capacity", queue)
@@ -85,32 +71,6 @@ func CheckEdit(queue string, m *tidemill.Message, payload []byte, seen string) e
 	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", m.ID, m.Tenant, queue, ErrChanged)
 }
 
-// NotEmpty is the error for changing the order of a queue that holds jobs.
-func NotEmpty(queue string) error {
-	return tidemill.Fail(tidemill.Validation, "queue %q holds jobs: its order (Settings.Ordered) can be changed only while it is empty, let it drain first", queue)
-}
-
-// NoQueue is the error for moving jobs without naming a queue.
-func NoQueue() error {
-	return tidemill.Fail(tidemill.Validation, "move jobs: name their queue in the filter")
-}
-
-// Deeper orders tenants by their waiting jobs, the deepest first.
-func Deeper(a, b Depth) int {
-	return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Tenant, b.Tenant))
-}
-
-// Refused is the error for a job that became Full or Closed, nil for any other.
-func Refused(a Added, queue string) error {
-	switch a {
-	case Full:
-		return FullError(queue)
-	case Closed:
-		return ClosedError(queue)
-	}
-	return nil
-}
-
 // Matches says whether the filter chooses a job; the caller applies Max.
 func (f *Filter) Matches(j *Job) bool {
 	if !f.Before.IsZero() {
@@ -146,11 +106,6 @@ func MillisUp(t time.Time) time.Time {
 		m = m.Add(time.Millisecond)
 	}
 	return m
-}
-
-// NotOrdered is the error of a source that needs strict order on a queue without it.
-func NotOrdered(queue string) error {
-	return tidemill.Fail(tidemill.Validation, "queue %q: its order was switched off (Settings.Ordered), and this source needs it", queue)
 }
 
 // CheckKnows refuses invalid input of Register.Knows.

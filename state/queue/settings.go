@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -155,110 +154,10 @@ func (s Settings) Version() string {
 	return wire.Fingerprint(b)
 }
 
-// SameLimits says whether all limits are the same. Where one changed, the use of the old
-// ones is forgotten.
-func (s *Settings) SameLimits(o *Settings) bool {
-	return s.Limit == o.Limit && s.Tenant == o.Tenant && s.Key == o.Key && maps.Equal(s.Tenants, o.Tenants)
-}
-
-// Weight of a priority.
-func (s *Settings) Weight(p uint8) int {
-	if w := s.Weights[p]; w > 0 {
-		return w
-	}
-	return 1 << (2 * min(p, 4))
-}
-
 // LimitOf is the limit of a tenant.
 func (s *Settings) LimitOf(tenant string) Limit {
 	if l, ok := s.Tenants[tenant]; ok {
 		return l
 	}
 	return s.Tenant
-}
-
-// Capacity is how many jobs the queue may hold in a store with that limit for each queue.
-func (s *Settings) Capacity(store int) int {
-	if s.Max > 0 {
-		return s.Max
-	}
-	return store
-}
-
-// Keyed says whether a tenant's jobs are kept apart by their keys.
-func (s *Settings) Keyed() bool { return s.Fair == ByKey || s.Key != Limit{} }
-
-// Turn is Limiter.Turn of a queue whose gate is shut until gate. spent is what Spend
-// returned for its rate and for the tenant's, and is moved on.
-func (s *Settings) Turn(tenant string, n int, gate, now time.Time, spent *[2]float64) (may int, at time.Time) {
-	if s.Paused {
-		return 0, time.Time{}
-	}
-	if gate.After(now) {
-		return 0, gate
-	}
-	both := [2]Limit{s.Limit, s.LimitOf(tenant)}
-	for i := range both {
-		both[i].AtOnce = 0 // bounds count what is leased
-		var later time.Time
-		if n, later = both[i].Allow(0, n, spent[i], now); at.IsZero() || !later.IsZero() && later.Before(at) {
-			at = later
-		}
-	}
-	for i, l := range both {
-		if n > 0 && l.PerSecond > 0 {
-			spent[i] = l.Spend(spent[i], n, now)
-		}
-	}
-	return n, at
-}
-
-// Interval is the time for one job, in microseconds; 0: no limit of the rate.
-func (l Limit) Interval() float64 {
-	if l.PerSecond <= 0 {
-		return 0
-	}
-	return 1e6 / l.PerSecond
-}
-
-// Ahead is how many jobs may go at once after a pause.
-func (l Limit) Ahead() int {
-	if l.Burst > 0 {
-		return l.Burst
-	}
-	return max(1, int(math.Floor(l.PerSecond/10)))
-}
-
-// Allow says how many of most jobs the limit lets go now, while out of its jobs are leased.
-// spent is what Spend returned last; 0: nothing yet. Where none may go, at is when the rate
-// lets one go; zero: when a leased one ends.
-func (l Limit) Allow(out, most int, spent float64, now time.Time) (n int, at time.Time) {
-	if l.AtOnce > 0 {
-		most = min(most, max(0, l.AtOnce-out))
-	}
-	each := l.Interval()
-	if each == 0 || most == 0 {
-		return most, time.Time{}
-	}
-	micros, ahead := float64(now.UnixMicro()), float64(l.Ahead())
-	spent = l.sane(spent, micros)
-	if free := math.Floor((micros+ahead*each-max(spent, micros))/each + 1e-6); free >= 1 {
-		return min(most, int(free)), time.Time{}
-	}
-	return 0, time.UnixMicro(int64(math.Ceil(spent + each - ahead*each)))
-}
-
-// Spend is until when the rate is used up, in microseconds since 1970, after n more jobs
-// have gone now. Call it only for limits with a rate.
-func (l Limit) Spend(spent float64, n int, now time.Time) float64 {
-	micros := float64(now.UnixMicro())
-	return max(l.sane(spent, micros), micros) + float64(n)*l.Interval()
-}
-
-// sane is spent, or 0 where it is more than can be used up: the clock stepped back.
-func (l Limit) sane(spent, micros float64) float64 {
-	if spent > micros+float64(l.Ahead()+1)*l.Interval() {
-		return 0
-	}
-	return spent
 }

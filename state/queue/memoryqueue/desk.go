@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Stats implements queue.Inspector.
@@ -121,7 +122,7 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 		case l.settings.Closed:
 			refused = queue.Closed
 			return false
-		case l.held() >= l.settings.Capacity(s.o.Capacity):
+		case l.held() >= rules.Capacity(&l.settings, s.o.Capacity):
 			refused = queue.Full
 			return false
 		}
@@ -132,7 +133,7 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 		l.accept(m, j.fails, time.Time{}, now)
 		return true
 	}, &n)
-	return n, cmp.Or(err, queue.Refused(refused, f.Queue))
+	return n, cmp.Or(err, rules.Refused(refused, f.Queue))
 }
 
 // Promote implements queue.Mover.
@@ -169,7 +170,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (n int, err error) {
 // each lets do change the jobs that a filter chooses, and counts those that it changed.
 func (s *Store) each(ctx context.Context, f queue.Filter, do func(*line, *job, time.Time) bool, n *int) error {
 	if f.Queue == "" {
-		return queue.NoQueue()
+		return rules.NoQueue()
 	}
 	most := f.Max
 	return s.at(ctx, f.Queue, func(l *line, now time.Time) {
@@ -276,9 +277,9 @@ func (s *Store) set(name string, version int, to queue.Settings) (bool, error) {
 		return false, nil
 	}
 	if to.Ordered != l.settings.Ordered && l.held() > 0 {
-		return false, queue.NotEmpty(name)
+		return false, rules.NotEmpty(name)
 	}
-	if !to.SameLimits(&l.settings) {
+	if !rules.SameLimits(&to, &l.settings) {
 		clear(l.spent)
 	}
 	l.settings = to.Clone()
@@ -315,7 +316,7 @@ func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err
 func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
 	err = s.at(ctx, name, func(l *line, _ time.Time) {
 		all = l.depths(func(j *job) queue.Depth { return queue.Depth{Tenant: j.m.Tenant} })
-		slices.SortFunc(all, queue.Deeper)
+		slices.SortFunc(all, rules.Deeper)
 		all = all[:min(len(all), cmp.Or(most, 100))]
 	})
 	return all, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // line is one queue. Store.mu guards it, except turn and wake.
@@ -185,7 +186,7 @@ func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added
 	if l.settings.Closed {
 		return queue.Closed
 	}
-	if l.held() >= l.settings.Capacity(capacity) {
+	if l.held() >= rules.Capacity(&l.settings, capacity) {
 		return queue.Full
 	}
 	l.accept(clone(m, now), nil, m.At, now)
@@ -296,7 +297,7 @@ func (l *line) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string
 	l.is(j, state)
 	j.fate, j.ended, j.m.At = fate, queue.Millis(now), time.Time{}
 	if fate == tidemill.Dead {
-		j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: kind, Cause: cause})
+		j.fails = rules.AddFailure(j.fails, queue.Failure{At: now, Kind: kind, Cause: cause})
 	}
 	if cause != "" {
 		j.cause = cause
@@ -357,7 +358,7 @@ func (l *line) take(owner *source, into []*tidemill.Message, now time.Time) (n i
 		l.counts(j, 1)
 		heap.Push(&l.outs, instant{at: j.out.until, pos: j.pos, epoch: l.epoch})
 		j.fill(into[n], l)
-		into[n].Header = queue.AppendFailures(into[n].Header, j.fails)
+		into[n].Header = rules.AppendFailures(into[n].Header, j.fails)
 		n++
 	}
 	t.take(l.allowed(len(into), now))

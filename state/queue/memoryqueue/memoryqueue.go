@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Options tune a store; the zero value is ready to use.
@@ -81,7 +82,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 		if added != nil {
 			added[i] = became
 		} else {
-			refused = cmp.Or(refused, queue.Refused(became, m.To))
+			refused = cmp.Or(refused, rules.Refused(became, m.To))
 		}
 	}
 	return refused
@@ -124,7 +125,7 @@ func clone(m *tidemill.Message, now time.Time) tidemill.Message {
 	if m.Time.IsZero() {
 		c.Time = queue.Millis(now)
 	}
-	c.Header = slices.DeleteFunc(c.Header, queue.OwnHeader)
+	c.Header = slices.DeleteFunc(c.Header, rules.OwnHeader)
 	return c
 }
 

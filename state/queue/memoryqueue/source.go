@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // source hands out the jobs of one queue.
@@ -59,7 +60,7 @@ func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time, err
 	s.line.look(now)
 	if s.ordered && !s.line.settings.Ordered {
 		if s.line.held() > 0 {
-			return 0, next, now, queue.NotEmpty(s.line.name)
+			return 0, next, now, rules.NotEmpty(s.line.name)
 		}
 		s.line.settings.Ordered = true
 		s.line.version++
@@ -90,7 +91,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return err
 	}
 	for i := range ends {
-		if err := queue.CheckEnd(&ends[i]); err != nil {
+		if err := rules.CheckEnd(&ends[i]); err != nil {
 			return err
 		}
 	}
@@ -160,7 +161,7 @@ func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]
 		switch {
 		case l.settings.Closed:
 			err = queue.ClosedError(m.To)
-		case refused[q] || l.held()+more[m.To] > l.settings.Capacity(s.store.o.Capacity):
+		case refused[q] || l.held()+more[m.To] > rules.Capacity(&l.settings, s.store.o.Capacity):
 			err = queue.FullError(m.To)
 		}
 	}
@@ -186,7 +187,7 @@ func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 		if e.CountTry {
 			j.m.Tries++
 			j.cause = e.Cause
-			j.fails = queue.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})
+			j.fails = rules.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})
 		}
 		s.line.holds(j)
 		s.line.putOff(j, now.Add(e.After), now)

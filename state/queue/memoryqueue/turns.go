@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // level is one priority of a queue.
@@ -55,7 +56,7 @@ func (n *node) kid(name string) *node {
 
 // push lets a job wait for its turn.
 func (l *line) push(j *job) {
-	if j.flow = ""; l.settings.Keyed() {
+	if j.flow = ""; rules.Keyed(&l.settings) {
 		j.flow = string(j.m.Key)
 	}
 	lv, tenant, leaf := l.leaf(j)
@@ -136,7 +137,7 @@ func (t *turn) take(most int) (got int) {
 		if next == nil {
 			return got
 		}
-		share, weight := most-got, l.settings.Weight(next.priority)
+		share, weight := most-got, rules.Weight(&l.settings, next.priority)
 		if others {
 			share = min(share, weight)
 		}
@@ -223,7 +224,7 @@ func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: te
 
 // allowed is how many of most jobs a limit lets go now.
 func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	n, at := limit.Allow(out, most, t.l.spent[who], t.now)
+	n, at := rules.Allow(limit, out, most, t.l.spent[who], t.now)
 	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
@@ -244,7 +245,7 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 	}
 	who := [2]subject{{}, theTenant(tenant)}
 	spent := [2]float64{l.spent[who[0]], l.spent[who[1]]}
-	n, at := l.settings.Turn(tenant, n, gate, s.o.Now(), &spent)
+	n, at := rules.Turn(&l.settings, tenant, n, gate, s.o.Now(), &spent)
 	for i, used := range spent {
 		if used > 0 {
 			l.spent[who[i]] = used
@@ -265,7 +266,7 @@ func (l *line) charge(j *job, now time.Time) {
 		{l.settings.Key, theKey(j.m.Tenant, j.flow), j.flow != ""},
 	} {
 		if c.on && c.limit.PerSecond > 0 {
-			l.spent[c.who] = c.limit.Spend(l.spent[c.who], 1, now)
+			l.spent[c.who] = rules.Spend(c.limit, l.spent[c.who], 1, now)
 		}
 	}
 	if len(l.spent) > 2*l.spentOnce+1000 { // forget those with a whole burst again

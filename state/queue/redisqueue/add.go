@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Limits of one script: others have to wait until it is done.
@@ -44,7 +45,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 			if added != nil {
 				added[at] = a
 			} else {
-				refused = cmp.Or(refused, queue.Refused(a, jobs[at].To))
+				refused = cmp.Or(refused, rules.Refused(a, jobs[at].To))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // pageJobs are read at once for a listing.
@@ -84,7 +85,7 @@ func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err
 func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
 	most = cmp.Or(most, 100)
 	_, all, err = s.depths(ctx, name, 10*most)
-	slices.SortFunc(all, queue.Deeper)
+	slices.SortFunc(all, rules.Deeper)
 	return all[:min(len(all), most)], err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // moveJobs are changed by one script.
@@ -33,7 +34,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (int, error) {
 // leaves jobs alone that come into these states meanwhile.
 func (s *Store) move(ctx context.Context, what string, f queue.Filter, states ...queue.State) (n int, err error) {
 	if f.Queue == "" {
-		return 0, queue.NoQueue()
+		return 0, rules.NoQueue()
 	}
 	for _, state := range states {
 		if f.State != "" && f.State != state {
@@ -111,7 +112,7 @@ func (s *Store) change(ctx context.Context, what, name string, jobs []*found) (n
 		case '1':
 			n++
 		case '3', '4':
-			err = cmp.Or(err, queue.Refused(queue.Added(t-'0'), name))
+			err = cmp.Or(err, rules.Refused(queue.Added(t-'0'), name))
 		}
 	}
 	return n, err

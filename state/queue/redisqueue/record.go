@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // A record is one job, as Redis keeps it. Its head is for the scripts (see common.lua);
@@ -114,13 +114,13 @@ func appendRest(b []byte, m *tidemill.Message) []byte {
 	b = appendText(b, m.Key)
 	own := 0
 	for i := range m.Header {
-		if queue.OwnHeader(m.Header[i]) {
+		if rules.OwnHeader(m.Header[i]) {
 			own++
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(m.Header)-own))
 	for i := range m.Header {
-		if own > 0 && queue.OwnHeader(m.Header[i]) {
+		if own > 0 && rules.OwnHeader(m.Header[i]) {
 			continue
 		}
 		b = appendText(b, m.Header[i].Name)

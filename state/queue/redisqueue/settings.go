@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // setTries is how often settings are changed anew because another caller was faster.
@@ -90,7 +91,7 @@ func (s *Store) changed(was, to queue.Settings, c compiled) ([]string, error) {
 		return nil, err
 	}
 	others := "1"
-	if to.SameLimits(&was) {
+	if rules.SameLimits(&to, &was) {
 		others = "0"
 	}
 	return append([]string{string(text), string(form), others}, named...), nil
@@ -104,7 +105,7 @@ func (s *Store) set(ctx context.Context, shard int, name, read string, args []st
 	case err != nil:
 		return 0, failed(err, "change the settings of queue %q", name)
 	case version < 0:
-		return 0, queue.NotEmpty(name)
+		return 0, rules.NotEmpty(name)
 	}
 	return version, nil
 }
@@ -163,17 +164,17 @@ type keep struct {
 
 // compile makes the form for scripts, and that of the limits of tenants by name.
 func compile(s queue.Settings, was compiled, shards int) (compiled, []string) {
-	c := compiled{Paused: s.Paused, Closed: s.Closed, Max: (s.Max + shards - 1) / shards, Weights: s.Weights, Fair: s.Fair, Ordered: s.Ordered, Keyed: s.Keyed(),
+	c := compiled{Paused: s.Paused, Closed: s.Closed, Max: (s.Max + shards - 1) / shards, Weights: s.Weights, Fair: s.Fair, Ordered: s.Ordered, Keyed: rules.Keyed(&s),
 		Limit: partOf(s.Limit, shards), Tenant: partOf(s.Tenant, shards), Key: partOf(s.Key, shards), Named: len(s.Tenants) > 0,
 		Completed: keeps(s.Completed), Failed: keeps(s.Failed)}
 	c.WasKeyed = was.WasKeyed || c.Keyed
 	c.Kept = was.Kept || c.Completed != nil || c.Failed != nil
 	c.Rated = s.Limit.PerSecond > 0 || s.Tenant.PerSecond > 0 || s.Key.PerSecond > 0
 	c.Limited = was.Limited || c.Limit != nil || c.Tenant != nil || c.Key != nil || c.Named
-	longest := max(s.Tenant.Interval(), s.Key.Interval())
+	longest := max(rules.Interval(s.Tenant), rules.Interval(s.Key))
 	var named []string
 	for tenant, l := range s.Tenants {
-		longest = max(longest, l.Interval())
+		longest = max(longest, rules.Interval(l))
 		c.Rated = c.Rated || l.PerSecond > 0
 		form := []byte("{}")
 		if p := partOf(l, shards); p != nil {
@@ -193,9 +194,9 @@ func partOf(l queue.Limit, shards int) *limit {
 		return nil
 	}
 	n := float64(shards)
-	p := &limit{Each: l.Interval() * n, AtOnce: (l.AtOnce + shards - 1) / shards}
+	p := &limit{Each: rules.Interval(l) * n, AtOnce: (l.AtOnce + shards - 1) / shards}
 	if p.Each > 0 {
-		p.Ahead = max(1, float64(l.Ahead())/n)
+		p.Ahead = max(1, float64(rules.Ahead(l))/n)
 	}
 	return p
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Settle implements tidemill.Source.
@@ -20,7 +21,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		return err
 	}
 	for i := range ends {
-		if err := queue.CheckEnd(&ends[i]); err != nil {
+		if err := rules.CheckEnd(&ends[i]); err != nil {
 			return err
 		}
 		for _, m := range ends[i].Next {

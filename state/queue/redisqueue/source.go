@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // source hands out the jobs of one queue.
@@ -153,7 +154,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 	at.lost = false
 	if len(got) == 1 { // another source did
 		c.set = false
-		return 0, queue.NotOrdered(c.queue)
+		return 0, rules.NotOrdered(c.queue)
 	}
 	if len(got) != 8 {
 		return 0, reply("ask for jobs")
@@ -223,7 +224,7 @@ func (c *source) fill(ctx context.Context, shard int, no int64, epoch uint32, go
 			continue
 		}
 		m.To, m.At, m.Tries, m.Handed = c.queue, time.Time{}, l.tries, l.handed+1
-		m.Header = queue.AppendFailures(m.Header, fails)
+		m.Header = rules.AppendFailures(m.Header, fails)
 		m.Mark = tidemill.Mark{Shard: uint32(no), Epoch: epoch, Hi: uint64(shard), Lo: pos}
 		at := place{uint32(shard), pos}
 		if old, ok := c.outs[at]; ok {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Add implements queue.Intake. Concurrent callers are written together.
@@ -131,7 +132,7 @@ func (in *intake) fit(capacity, from, to int) bool {
 		case j.state == queue.Known:
 		case j.line.is.Load().Closed:
 			j.state = queue.Closed
-		case j.line.held.Add(1) > int64(j.line.is.Load().Capacity(capacity)):
+		case j.line.held.Add(1) > int64(rules.Capacity(j.line.is.Load(), capacity)):
 			j.line.held.Add(-1)
 			j.state = queue.Full
 		default:
@@ -145,7 +146,7 @@ func (in *intake) fit(capacity, from, to int) bool {
 // refused is the error for the jobs in [from, to) that are Full or Closed; nil: none is.
 func (in *intake) refused(from, to int) (err error) {
 	for i := from; i < to && err == nil; i++ {
-		err = queue.Refused(in.jobs[i].state, in.jobs[i].line.name)
+		err = rules.Refused(in.jobs[i].state, in.jobs[i].line.name)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Failures of a job lie one after the other, each the length of its text and the text.
@@ -26,7 +27,7 @@ func readFailures(b []byte) (all []queue.Failure) {
 // addFailure returns the failures with one more, in new memory.
 func addFailure(b []byte, f queue.Failure) []byte {
 	var all, text []byte
-	for _, f := range queue.AddFailure(readFailures(b), f) {
+	for _, f := range rules.AddFailure(readFailures(b), f) {
 		text = f.Append(text[:0])
 		all = append(binary.AppendUvarint(all, uint64(len(text))), text...)
 	}

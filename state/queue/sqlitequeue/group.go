@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // group is jobs of a queue that go one after the other, the oldest first. They
@@ -86,7 +87,7 @@ type apart struct {
 	keyed   bool
 }
 
-func howApart(no uint32, s *queue.Settings) apart { return apart{no, s.Ordered, s.Keyed()} }
+func howApart(no uint32, s *queue.Settings) apart { return apart{no, s.Ordered, rules.Keyed(s)} }
 
 // of names the group of a job.
 func (a apart) of(b []byte, priority uint8, tenant, key string) []byte {

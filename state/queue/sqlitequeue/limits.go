@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // subject is what a limit applies to.
@@ -38,7 +39,7 @@ type limits struct {
 func (u *limits) obeys(s *queue.Settings) {
 	if u.out == nil {
 		u.out, u.spent = map[subject]int{}, map[subject]float64{}
-	} else if !s.SameLimits(u.settings) {
+	} else if !rules.SameLimits(s, u.settings) {
 		clear(u.spent)
 	}
 	u.settings = s
@@ -55,7 +56,7 @@ func (u *limits) obeys(s *queue.Settings) {
 func (u *limits) turn(tenant string, n int, gate, now time.Time) (int, time.Time) {
 	who := [2]subject{{}, theTenant(tenant)}
 	spent := [2]float64{u.spent[who[0]], u.spent[who[1]]}
-	n, at := u.settings.Turn(tenant, n, gate, now, &spent)
+	n, at := rules.Turn(u.settings, tenant, n, gate, now, &spent)
 	for i, used := range spent {
 		if used > 0 {
 			u.spent[who[i]] = used
@@ -74,7 +75,7 @@ func (t *turn) may(limit queue.Limit, who subject, most int) int {
 
 // allowed is how many of most jobs a limit lets go now.
 func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	n, at := limit.Allow(out, most, t.mem.leases.spent[who], t.now)
+	n, at := rules.Allow(limit, out, most, t.mem.leases.spent[who], t.now)
 	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
@@ -127,7 +128,7 @@ func (u *limits) charge(tenant, key string, n int, now time.Time) {
 
 func (u *limits) spend(limit queue.Limit, who subject, n int, now time.Time) {
 	if limit.PerSecond > 0 {
-		u.spent[who] = limit.Spend(u.spent[who], n, now)
+		u.spent[who] = rules.Spend(limit, u.spent[who], n, now)
 	}
 }
 

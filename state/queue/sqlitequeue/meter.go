@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Queues implements queue.Meter.
@@ -54,7 +55,7 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Dep
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, queue.Deeper)
+	slices.SortFunc(all, rules.Deeper)
 	all = all[:min(len(all), cmp.Or(most, 100))]
 	return s.ages(ctx, name, all, func(d queue.Depth, of *group, _ *item) bool { return d.Tenant == of.tenant })
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // moveJobs is how many jobs are changed by hand in one transaction.
@@ -27,7 +28,7 @@ type mover struct {
 // counts those that it changed.
 func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, do func(context.Context, *mover, []uint64) error) (n int, err error) {
 	if f.Queue == "" {
-		return 0, queue.NoQueue()
+		return 0, rules.NoQueue()
 	}
 	l := s.find(f.Queue)
 	if l == nil {

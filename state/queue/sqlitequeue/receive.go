@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // source hands out the jobs of one queue.
@@ -143,7 +144,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 			k.damaged = append(k.damaged, damage{it, ms, err})
 			continue
 		}
-		into[n].Header = queue.AppendFailures(into[n].Header, readFailures(it.failures()))
+		into[n].Header = rules.AppendFailures(into[n].Header, readFailures(it.failures()))
 		good = append(good, it)
 		n++
 	}

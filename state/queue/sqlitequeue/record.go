@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // A record is a job as bytes: a checksum and what it is of. One column instead of twelve:
@@ -28,7 +28,7 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	start := len(b)
 	own := 0 // the queue's own headers
 	for _, f := range m.Header {
-		if queue.OwnHeader(f) {
+		if rules.OwnHeader(f) {
 			own++
 		}
 	}
@@ -46,7 +46,7 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(m.Key)))
 	b = binary.AppendUvarint(b, uint64(len(m.Header)-own))
 	for _, f := range m.Header {
-		if own > 0 && queue.OwnHeader(f) {
+		if own > 0 && rules.OwnHeader(f) {
 			continue
 		}
 		b = binary.AppendUvarint(b, uint64(len(f.Name)))
@@ -57,7 +57,7 @@ func appendRecord(b []byte, m *tidemill.Message, added int64) []byte {
 	b = append(b, m.Type...)
 	b = append(b, m.Key...)
 	for _, f := range m.Header {
-		if own > 0 && queue.OwnHeader(f) {
+		if own > 0 && rules.OwnHeader(f) {
 			continue
 		}
 		b = append(b, f.Name...)

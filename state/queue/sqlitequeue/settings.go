@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Settings implements queue.Tuner.
@@ -79,7 +80,7 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 				return err
 			}
 			if pending > 0 {
-				return queue.NotEmpty(l.name)
+				return rules.NotEmpty(l.name)
 			}
 		}
 		if _, err := tx.Exec("UPDATE queue SET settings=?, ordered=? WHERE no=?", text, to.Ordered, l.no); err != nil {
@@ -92,7 +93,7 @@ func (l *line) setInTurn(ctx context.Context, s *Store, to *queue.Settings, vers
 	}
 	mem = l.lock()
 	mem.log.keeps(e)
-	rekey := to.Keyed() && !mem.waiting.apart.keyed
+	rekey := rules.Keyed(to) && !mem.waiting.apart.keyed
 	l.obeys(mem, to)
 	l.wake.signal()
 	l.unlock()
@@ -156,7 +157,7 @@ func (s *source) order(ctx context.Context, l *line) error {
 			return nil
 		}
 		if l.held.Load() > 0 {
-			return queue.NotEmpty(l.name)
+			return rules.NotEmpty(l.name)
 		}
 		to.Ordered = true
 		if _, err := l.setInTurn(ctx, s.store, &to, version); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // ending is one settlement being made durable.
@@ -30,7 +31,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	byID := false
 	for i := range ends {
-		if err := queue.CheckEnd(&ends[i]); err != nil {
+		if err := rules.CheckEnd(&ends[i]); err != nil {
 			return err
 		}
 		ends[i].Outcome = tidemill.Unanswered

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // level is one priority of a queue.
@@ -147,7 +148,7 @@ func (t *turn) take(most int) int {
 		if next == nil {
 			return most
 		}
-		share, weight := most-len(t.chosen), s.Weight(next.priority)
+		share, weight := most-len(t.chosen), rules.Weight(s, next.priority)
 		if others {
 			share = min(share, weight)
 		}
