@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // Page implements window.Store.
@@ -19,7 +20,7 @@ func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []w
 	defer s.mu.Unlock()
 	w := s.windows[m.Lo]
 	if w == nil || m == (tidemill.Mark{}) || !w.Holds(m) {
-		return window.Page{}, window.Stale(m)
+		return window.Page{}, entry.Stale(m)
 	}
 	return w.page(from, into)
 }
@@ -27,12 +28,12 @@ func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []w
 // page reads records; from is how many were read before.
 func (w *kept) page(from string, into []window.Record) (p window.Page, err error) {
 	if len(into) == 0 {
-		return p, window.NoRoom()
+		return p, entry.NoRoom()
 	}
 	at := 0
 	if from != "" {
 		if at, err = strconv.Atoi(from); err != nil || at < 0 {
-			return p, window.BadCursor(from)
+			return p, entry.BadCursor(from)
 		}
 	}
 	for size := 0; p.N < len(into) && at < len(w.records) && size < window.PageBytes; {
@@ -169,7 +170,7 @@ func (s *Store) Stats(ctx context.Context) (window.Stats, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := window.Stats{Now: window.Instant(s.o.Now())}
+	t := window.Stats{Now: entry.Instant(s.o.Now())}
 	for _, w := range s.all() { // in memory that is cheap enough
 		d := t.Of(w.State)
 		if d.Windows++; d.Windows == 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // Store keeps windows in memory.
@@ -32,7 +33,7 @@ type Store struct {
 
 // kept is a window with its records.
 type kept struct {
-	window.Entry
+	entry.Entry
 	records []window.Record // in the order of their first arrival
 	at      map[string]int  // where in records each is, by key; nil once it is closed
 }
@@ -50,7 +51,7 @@ func New(o window.Options) (*Store, error) {
 
 // Put implements window.Intake.
 func (s *Store) Put(ctx context.Context, records []window.Record, answers []window.Kept) error {
-	if err := cmp.Or(ctx.Err(), window.CheckPut(records, answers)); err != nil {
+	if err := cmp.Or(ctx.Err(), entry.CheckPut(records, answers)); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -66,7 +67,7 @@ func (s *Store) Put(ctx context.Context, records []window.Record, answers []wind
 		if r.Expect > 0 {
 			w.Expect = int64(r.Expect)
 		}
-		key = window.AppendKey(key[:0], r)
+		key = entry.AppendKey(key[:0], r)
 		answer := window.Overwrote
 		if at, ok := w.at[string(key)]; ok {
 			w.Bytes += int64(len(r.Body) - len(w.records[at].Body))
@@ -88,8 +89,8 @@ func (s *Store) Put(ctx context.Context, records []window.Record, answers []wind
 
 // open starts the window of a batch id.
 func (s *Store) open(batch string, now time.Time) *kept {
-	s.newest = window.NextRevision(s.newest, now)
-	w := &kept{Entry: *window.Start(batch, s.newest, now), at: map[string]int{}}
+	s.newest = entry.NextRevision(s.newest, now)
+	w := &kept{Entry: *entry.Start(batch, s.newest, now), at: map[string]int{}}
 	s.windows[w.Revision], s.active[w.Batch] = w, w
 	s.order = append(s.order, w.Revision)
 	return w

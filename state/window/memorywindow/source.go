@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // source hands out closed windows.
@@ -69,7 +70,7 @@ func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration, err 
 
 // Settle implements tidemill.Source.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), entry.CheckSettle(ends)); err != nil {
 		return err
 	}
 	s := c.s
@@ -92,7 +93,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		}
 		e.Outcome = tidemill.Applied
 		delete(c.out, w.Revision)
-		s.books.Settled.Add(window.Booked(e, w.Records, w.Lost))
+		s.books.Settled.Add(entry.Booked(e, w.Records, w.Lost))
 		gone := w.Settle(e, now)
 		if gone {
 			delete(s.windows, w.Revision)

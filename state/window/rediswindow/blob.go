@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // A blob is a head and records. The head is the number of records (three bytes), their form
@@ -115,7 +116,7 @@ func unframe(blob string) []stored {
 		if r.body, b, ok = cut(b); !ok || len(b) < sumBytes {
 			break
 		}
-		r.damaged = binary.LittleEndian.Uint64(b) != window.Sum(r.key, r.body)
+		r.damaged = binary.LittleEndian.Uint64(b) != entry.Sum(r.key, r.body)
 		b = b[sumBytes:]
 		rs = append(rs, r)
 	}
@@ -135,7 +136,7 @@ func cut(b []byte) (part, rest []byte, ok bool) {
 // reader of one record reads them all; keeping one keeps up to blobBytes.
 func (r *stored) record(batch string) window.Record {
 	out := window.Record{Batch: batch, Body: r.body}
-	if !window.ReadKey(r.key, &out) {
+	if !entry.ReadKey(r.key, &out) {
 		out.ID, out.Damaged = string(r.key), window.Mixed
 	}
 	if r.damaged {

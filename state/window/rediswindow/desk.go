@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // listPage is how many windows of a shard are read at once.
@@ -20,12 +21,12 @@ type listing struct {
 	shard int
 	set   string
 	after uint64
-	read  []*window.Entry
+	read  []*entry.Entry
 	done  bool
 }
 
 // peek is the next window; nil: none.
-func (l *listing) peek(ctx context.Context) (*window.Entry, error) {
+func (l *listing) peek(ctx context.Context) (*entry.Entry, error) {
 	if len(l.read) == 0 && !l.done {
 		got, err := l.s.run(ctx, listScript, l.shard, l.set, strconv.FormatUint(l.after, 10), strconv.Itoa(listPage)).ToArray()
 		if err != nil {
@@ -64,7 +65,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 				yield(nil, err)
 				return
 			}
-			var first *window.Entry
+			var first *entry.Entry
 			var of *listing
 			for _, l := range shards {
 				e, err := l.peek(ctx)

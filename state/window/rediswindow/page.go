@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // cursor is where a reading goes on: in which blob, after how many of its records, and how
@@ -23,7 +24,7 @@ func parseCursor(from string) (c cursor, err error) {
 		return cursor{blob: 1}, nil
 	}
 	if n, err := fmt.Sscanf(from, "%d:%d:%d", &c.blob, &c.skip, &c.read); n != 3 || err != nil || c.blob < 1 || c.skip < 0 || c.skip > skipMost || c.read < 0 || c.String() != from {
-		return c, window.BadCursor(from)
+		return c, entry.BadCursor(from)
 	}
 	return c, nil
 }
@@ -51,9 +52,9 @@ func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []w
 		return window.Page{}, err
 	}
 	if m.Epoch == 0 || int(m.Shard) >= len(s.tags) {
-		return window.Page{}, window.Stale(m)
+		return window.Page{}, entry.Stale(m)
 	}
-	r := &reader{s: s, shard: int(m.Shard), lease: lease(m), gone: window.Stale(m)}
+	r := &reader{s: s, shard: int(m.Shard), lease: lease(m), gone: entry.Stale(m)}
 	p, err := r.page(ctx, from, into)
 	if err == nil && int64(p.Lost) > r.lost {
 		var n int64
@@ -86,7 +87,7 @@ func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record)
 // page fills into: it reads blobs until into is full, or large enough, or no more follow.
 func (r *reader) page(ctx context.Context, from string, into []window.Record) (p window.Page, err error) {
 	if len(into) == 0 {
-		return p, window.NoRoom()
+		return p, entry.NoRoom()
 	}
 	if r.cursor, err = parseCursor(from); err != nil {
 		return p, err

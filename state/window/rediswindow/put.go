@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // scriptBytes is about how much one script stores: others have to wait until it is done. Only
@@ -52,7 +53,7 @@ func groups(records []window.Record) []*group {
 		if r.Expect > 0 {
 			g.expect = r.Expect
 		}
-		key = window.AppendKey(key[:0], r)
+		key = entry.AppendKey(key[:0], r)
 		d := digestOf(key)
 		at, twice := g.names[d]
 		if !twice {
@@ -68,7 +69,7 @@ func groups(records []window.Record) []*group {
 
 // Put implements window.Intake: one script for each shard, or some for many large records.
 func (s *Store) Put(ctx context.Context, records []window.Record, kept []window.Kept) error {
-	if err := cmp.Or(ctx.Err(), window.CheckPut(records, kept)); err != nil || len(records) == 0 {
+	if err := cmp.Or(ctx.Err(), entry.CheckPut(records, kept)); err != nil || len(records) == 0 {
 		return err
 	}
 	for i := range kept {
@@ -161,8 +162,8 @@ func (g *group) append(args []string, records []window.Record, p *packing) []str
 	bodies, in := 0, 0
 	for n, i := range g.last {
 		r := &records[i]
-		key = window.AppendKey(key[:0], r)
-		sum := window.Sum(key, r.Body)
+		key = entry.AppendKey(key[:0], r)
+		sum := entry.Sum(key, r.Body)
 		names = append(names, g.digest[n][:]...)
 		names = binary.LittleEndian.AppendUint64(names, sum)
 		p.raw = frame(p.raw, key, r.Body, sum)

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // many makes records that are worth compressing.
@@ -28,7 +29,7 @@ func many(n int) []window.Record {
 func TestBlobs(t *testing.T) {
 	for _, size := range []int{0, 1, 100, packFrom, 10_000} {
 		body := bytes.Repeat([]byte("body "), size/5)
-		raw := frame(frame(nil, []byte("key"), body, window.Sum([]byte("key"), body)), []byte("k2"), nil, window.Sum([]byte("k2"), nil))
+		raw := frame(frame(nil, []byte("key"), body, entry.Sum([]byte("key"), body)), []byte("k2"), nil, entry.Sum([]byte("k2"), nil))
 		blob := string((&packing{raw: raw}).blob(2))
 		rs := unframe(blob)
 		if len(rs) != 2 || string(rs[0].key) != "key" || !bytes.Equal(rs[0].body, body) || rs[0].damaged || string(rs[1].key) != "k2" || rs[1].damaged {

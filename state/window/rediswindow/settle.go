@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // settleMost is how many settlements one script takes.
@@ -16,7 +17,7 @@ const settleMost = 500
 // Settle implements tidemill.Source. After a lost answer, a settlement that is sent again
 // may find its window gone: then it is Stale, and the books have it.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), entry.CheckSettle(ends)); err != nil {
 		return err
 	}
 	byShard := make([][]int, len(c.s.tags))
@@ -105,5 +106,5 @@ func appendEnd(args []string, e *tidemill.Settlement) []string {
 	for _, k := range n {
 		args = append(args, strconv.FormatUint(k, 10))
 	}
-	return append(args, e.Kind.String(), window.Cut(e.Cause))
+	return append(args, e.Kind.String(), entry.Cut(e.Cause))
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // listPage is how many windows are read at once, each page a snapshot.
 const listPage = 100
 
 // info is a window as it is shown.
-func (s *Store) info(e *window.Entry) *window.Info {
+func (s *Store) info(e *entry.Entry) *window.Info {
 	if e.State == window.Active {
 		e.Due = e.Opened.Add(s.o.Window)
 	}
@@ -28,7 +29,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 	return func(yield func(*window.Info, error) bool) {
 		n := 0
 		for after := uint64(0); ; {
-			var es []*window.Entry
+			var es []*entry.Entry
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
 				es, err = page(tx, f, after)
 				return err
@@ -53,7 +54,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 }
 
 // page reads windows after a revision, of the filter's state if it has one.
-func page(tx *sqlitedb.Tx, f window.Filter, after uint64) ([]*window.Entry, error) {
+func page(tx *sqlitedb.Tx, f window.Filter, after uint64) ([]*entry.Entry, error) {
 	if f.State == "" {
 		return list(tx, "WHERE w.revision>? ORDER BY w.revision LIMIT ?", after, listPage)
 	}
@@ -88,7 +89,7 @@ func (s *Store) CloseNow(ctx context.Context, batch string) (ok bool, err error)
 			return err
 		}
 		var c change
-		lost, err := s.closeAll(tx, []*window.Entry{e}, s.o.Now(), &c, func(*window.Entry) window.Why { return window.ByHand })
+		lost, err := s.closeAll(tx, []*entry.Entry{e}, s.o.Now(), &c, func(*entry.Entry) window.Why { return window.ByHand })
 		ok = lost == 0
 		if err != nil {
 			return err
@@ -146,7 +147,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err err
 }
 
 // replay makes one parked window ready again, or deletes it if nothing is left of it.
-func replay(tx *sqlitedb.Tx, e *window.Entry, c *change) error {
+func replay(tx *sqlitedb.Tx, e *entry.Entry, c *change) error {
 	c.count(e, -1)
 	line, err := places(tx, 1)
 	if err != nil {
@@ -163,7 +164,7 @@ func replay(tx *sqlitedb.Tx, e *window.Entry, c *change) error {
 
 // Stats implements window.Inspector: from what was counted at every change.
 func (s *Store) Stats(ctx context.Context) (t window.Stats, err error) {
-	t.Now = window.Instant(s.o.Now())
+	t.Now = entry.Instant(s.o.Now())
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		a, r, l, p := &t.Active, &t.Ready, &t.Leased, &t.Parked
 		if err := tx.QueryRow("SELECT lost, windows0, records0, windows1, records1, windows2, records2, windows3, records3 FROM window_books").Scan(&t.Lost,

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 const (
@@ -36,8 +37,8 @@ func each(tx *sqlitedb.Tx, query string, args []any, row func(*sql.Rows) error) 
 }
 
 // scan reads a window's columns, and further selected ones into more.
-func scan(rows interface{ Scan(...any) error }, more ...any) (*window.Entry, error) {
-	e := new(window.Entry)
+func scan(rows interface{ Scan(...any) error }, more ...any) (*entry.Entry, error) {
+	e := new(entry.Entry)
 	var state, kind int
 	var opened, closed, due, failed int64
 	var batch, owner, cause []byte
@@ -57,7 +58,7 @@ func scan(rows interface{ Scan(...any) error }, more ...any) (*window.Entry, err
 }
 
 // find reads a window; nil: none.
-func find(tx *sqlitedb.Tx, revision uint64) (*window.Entry, error) {
+func find(tx *sqlitedb.Tx, revision uint64) (*entry.Entry, error) {
 	e, err := scan(tx.QueryRow(entries+"WHERE w.revision=?", revision))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -69,7 +70,7 @@ func find(tx *sqlitedb.Tx, revision uint64) (*window.Entry, error) {
 }
 
 // list reads windows.
-func list(tx *sqlitedb.Tx, where string, args ...any) (es []*window.Entry, err error) {
+func list(tx *sqlitedb.Tx, where string, args ...any) (es []*entry.Entry, err error) {
 	err = each(tx, entries+where, args, func(rows *sql.Rows) error {
 		e, err := scan(rows)
 		es = append(es, e)
@@ -79,7 +80,7 @@ func list(tx *sqlitedb.Tx, where string, args ...any) (es []*window.Entry, err e
 }
 
 // write writes the fields of a window that change after it is closed.
-func write(tx *sqlitedb.Tx, e *window.Entry) error {
+func write(tx *sqlitedb.Tx, e *entry.Entry) error {
 	_, err := tx.Exec(`UPDATE window_batch SET state=?, records=?, lost=?, closed=?, why=?, line=?, epoch=?, due=?, owner=?, handed=?, tries=?, replays=?,
 		failed=?, kind=?, cause=? WHERE revision=?`, stateNo(e.State), e.Records, e.Lost, wire.Millis(e.Closed), string(e.Why), e.Line, e.Epoch, wire.Millis(e.Due),
 		[]byte(e.Owner), e.Handed, e.Tries, e.Replays, wire.Millis(e.Failed), uint8(e.Kind), []byte(e.Cause), e.Revision)
@@ -93,7 +94,7 @@ func write(tx *sqlitedb.Tx, e *window.Entry) error {
 const inline = 500
 
 // remove deletes a window with its records.
-func remove(tx *sqlitedb.Tx, e *window.Entry) error {
+func remove(tx *sqlitedb.Tx, e *entry.Entry) error {
 	if _, err := tx.Exec("DELETE FROM window_batch WHERE revision=?", e.Revision); err != nil {
 		return fmt.Errorf("delete window %q: %w", e.ID, err)
 	}
@@ -117,13 +118,13 @@ type change struct {
 }
 
 // count adds a window to its state's count, or removes it.
-func (c *change) count(e *window.Entry, sign int64) {
+func (c *change) count(e *entry.Entry, sign int64) {
 	c.windows[stateNo(e.State)] += sign
 	c.records[stateNo(e.State)] += sign * e.Records
 }
 
 // gone books a window without records as dead.
-func (c *change) gone(tx *sqlitedb.Tx, e *window.Entry) error {
+func (c *change) gone(tx *sqlitedb.Tx, e *entry.Entry) error {
 	c.count(e, -1)
 	c.row.Dead += uint64(e.Records)
 	c.lost += e.Records - e.Lost

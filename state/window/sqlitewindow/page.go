@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // cursor is where a reading goes on: after which key, and how many were read before.
@@ -31,7 +32,7 @@ func parseCursor(from string) (c cursor, err error) {
 	n, key, ok := strings.Cut(from, ":")
 	c.read, err = strconv.ParseInt(n, 10, 64)
 	if c.after, _ = base64.RawURLEncoding.DecodeString(key); !ok || err != nil || c.read <= 0 || len(c.after) == 0 {
-		return c, window.BadCursor(from)
+		return c, entry.BadCursor(from)
 	}
 	return c, nil
 }
@@ -39,14 +40,14 @@ func parseCursor(from string) (c cursor, err error) {
 // Page implements window.Store. It counts records that are missing on the last page at
 // once.
 func (s *Store) Page(ctx context.Context, m tidemill.Mark, from string, into []window.Record) (p window.Page, err error) {
-	var e *window.Entry
+	var e *entry.Entry
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		var err error
 		if e, err = find(tx, m.Lo); err != nil {
 			return err
 		}
 		if e == nil || m == (tidemill.Mark{}) || !e.Holds(m) {
-			return window.Stale(m)
+			return entry.Stale(m)
 		}
 		p, err = read(tx, e, from, into)
 		return err
@@ -68,7 +69,7 @@ func (s *Store) noteLost(ctx context.Context, m tidemill.Mark, lost int64) error
 			return err
 		}
 		if e == nil || !e.Holds(m) {
-			return window.Stale(m)
+			return entry.Stale(m)
 		}
 		if lost <= e.Lost {
 			return nil
@@ -108,9 +109,9 @@ func (s *Store) Peek(ctx context.Context, id, from string, into []window.Record)
 const pageSQL = "SELECT key, body, sum FROM window_record WHERE revision=? AND key>? ORDER BY key LIMIT ?"
 
 // read reads a page.
-func read(tx *sqlitedb.Tx, e *window.Entry, from string, into []window.Record) (p window.Page, err error) {
+func read(tx *sqlitedb.Tx, e *entry.Entry, from string, into []window.Record) (p window.Page, err error) {
 	if len(into) == 0 {
-		return p, window.NoRoom()
+		return p, entry.NoRoom()
 	}
 	c, err := parseCursor(from)
 	if err != nil {
@@ -134,10 +135,10 @@ func read(tx *sqlitedb.Tx, e *window.Entry, from string, into []window.Record) (
 		}
 		r := &into[p.N]
 		*r = window.Record{Batch: e.Batch, Body: bytes.Clone(body)}
-		if !window.ReadKey(key, r) {
+		if !entry.ReadKey(key, r) {
 			r.ID, r.Damaged = string(key), window.Mixed
 		}
-		if window.Sum(key, body) != uint64(stored) {
+		if entry.Sum(key, body) != uint64(stored) {
 			r.Damaged = window.Mixed
 		}
 		c.after = append(c.after[:0], key...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // group is the records of one batch id in a Put, only the last of each name.
@@ -48,7 +49,7 @@ func groups(records []window.Record) []*group {
 			g.expect = int64(r.Expect)
 		}
 		from := len(keys)
-		keys = window.AppendKey(keys, r)
+		keys = entry.AppendKey(keys, r)
 		key := keys[from:len(keys):len(keys)]
 		at, twice := g.at[string(key)]
 		if !twice {
@@ -56,14 +57,14 @@ func groups(records []window.Record) []*group {
 			g.at[string(key)] = at
 			g.rows = append(g.rows, row{key: key, record: i})
 		}
-		g.rows[at].body, g.rows[at].sum = r.Body, window.Sum(key, r.Body)
+		g.rows[at].body, g.rows[at].sum = r.Body, entry.Sum(key, r.Body)
 	}
 	return all
 }
 
 // Put implements window.Intake: a few statements for each batch id.
 func (s *Store) Put(ctx context.Context, records []window.Record, kept []window.Kept) error {
-	if err := cmp.Or(ctx.Err(), window.CheckPut(records, kept)); err != nil || len(records) == 0 {
+	if err := cmp.Or(ctx.Err(), entry.CheckPut(records, kept)); err != nil || len(records) == 0 {
 		return err
 	}
 	gs := groups(records) // while no other writer waits
@@ -96,7 +97,7 @@ func (s *Store) Put(ctx context.Context, records []window.Record, kept []window.
 }
 
 // open reads the active window of a batch id, or makes it.
-func (s *Store) open(tx *sqlitedb.Tx, batch string, c *change) (e *window.Entry, puts int64, err error) {
+func (s *Store) open(tx *sqlitedb.Tx, batch string, c *change) (e *entry.Entry, puts int64, err error) {
 	e, err = scan(tx.QueryRow("SELECT "+columns+", w.puts FROM window_batch w WHERE w.batch=? AND w.state=0", []byte(batch)), &puts)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
 		return e, puts, err
@@ -106,7 +107,7 @@ func (s *Store) open(tx *sqlitedb.Tx, batch string, c *change) (e *window.Entry,
 		return nil, 0, err
 	}
 	now := s.o.Now()
-	e = window.Start(batch, window.NextRevision(last, now), now)
+	e = entry.Start(batch, entry.NextRevision(last, now), now)
 	if _, err := tx.Exec("UPDATE window_books SET revision=?", e.Revision); err != nil {
 		return nil, 0, err
 	}

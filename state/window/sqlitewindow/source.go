@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 const (
@@ -60,7 +61,7 @@ const (
 
 // take hands out due windows, or says how long to wait at most.
 func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.Duration, error) {
-	var leased []*window.Entry
+	var leased []*entry.Entry
 	wait := bell.Idle
 	err := c.s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		now := c.s.o.Now()
@@ -100,9 +101,9 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.
 }
 
 // lease takes windows, and says how many had no records.
-func (c *source) lease(tx *sqlitedb.Tx, now time.Time, most int, leased *[]*window.Entry, books *change) (lost int, err error) {
+func (c *source) lease(tx *sqlitedb.Tx, now time.Time, most int, leased *[]*entry.Entry, books *change) (lost int, err error) {
 	type found struct {
-		*window.Entry
+		*entry.Entry
 		there bool
 	}
 	var all []found
@@ -136,7 +137,7 @@ func (c *source) lease(tx *sqlitedb.Tx, now time.Time, most int, leased *[]*wind
 
 // Settle implements tidemill.Source.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), window.CheckSettle(ends)); err != nil || len(ends) == 0 {
+	if err := cmp.Or(ctx.Err(), entry.CheckSettle(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
 	took := make([]tidemill.Outcome, len(ends))
@@ -164,7 +165,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 				continue
 			}
 			wake = true
-			books.row.Add(window.Booked(e, w.Records, w.Lost))
+			books.row.Add(entry.Booked(e, w.Records, w.Lost))
 			books.count(w, -1)
 			if w.Settle(e, now) {
 				err = remove(tx, w)
@@ -193,7 +194,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 }
 
 // lookup is the window of a settlement: by position, else by ID.
-func lookup(tx *sqlitedb.Tx, s *tidemill.Settlement) (*window.Entry, error) {
+func lookup(tx *sqlitedb.Tx, s *tidemill.Settlement) (*entry.Entry, error) {
 	if (s.Mark != tidemill.Mark{}) {
 		return find(tx, s.Mark.Lo)
 	}
@@ -201,7 +202,7 @@ func lookup(tx *sqlitedb.Tx, s *tidemill.Settlement) (*window.Entry, error) {
 }
 
 // byID reads a window; nil: none.
-func byID(tx *sqlitedb.Tx, id string) (*window.Entry, error) {
+func byID(tx *sqlitedb.Tx, id string) (*entry.Entry, error) {
 	_, revision, ok := window.ParseID(id)
 	if !ok || revision > 1<<62 {
 		return nil, nil

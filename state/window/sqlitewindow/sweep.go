@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 // sweepMost is how many windows one sweep closes. Settled records are deleted in steps, so
@@ -64,11 +65,11 @@ func (s *Store) close(tx *sqlitedb.Tx, done *window.Swept) error {
 		for _, e := range over {
 			full[e.Revision] = true
 		}
-		over = append(over, slices.DeleteFunc(timed, func(e *window.Entry) bool { return full[e.Revision] })...)
+		over = append(over, slices.DeleteFunc(timed, func(e *entry.Entry) bool { return full[e.Revision] })...)
 	}
-	slices.SortFunc(over, func(a, b *window.Entry) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(over, func(a, b *entry.Entry) int { return cmp.Compare(a.Revision, b.Revision) })
 	var c change
-	lost, err := s.closeAll(tx, over, now, &c, func(e *window.Entry) window.Why { why, _ := e.Over(now, s.o.Window); return why })
+	lost, err := s.closeAll(tx, over, now, &c, func(e *entry.Entry) window.Why { why, _ := e.Over(now, s.o.Window); return why })
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (s *Store) close(tx *sqlitedb.Tx, done *window.Swept) error {
 }
 
 // closeAll freezes active windows, and says how many had no records.
-func (s *Store) closeAll(tx *sqlitedb.Tx, es []*window.Entry, now time.Time, c *change, why func(*window.Entry) window.Why) (lost int, err error) {
+func (s *Store) closeAll(tx *sqlitedb.Tx, es []*entry.Entry, now time.Time, c *change, why func(*entry.Entry) window.Why) (lost int, err error) {
 	if len(es) == 0 {
 		return 0, nil
 	}

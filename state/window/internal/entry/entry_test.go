@@ -1,4 +1,4 @@
-package window_test
+package entry_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -26,7 +27,7 @@ func TestWhatASettlementAddsToTheBooks(t *testing.T) {
 		{tidemill.Settlement{Fate: tidemill.Dead, Records: count{Delivered: 7}}, count{Dead: 10}},
 		{tidemill.Settlement{Fate: tidemill.Skipped, Records: count{Delivered: 5, Skipped: 1, Dead: 1}}, count{Delivered: 5, Skipped: 1, Dead: 4}},
 	} {
-		if got := window.Booked(&c.s, 10, 3); got != c.want {
+		if got := entry.Booked(&c.s, 10, 3); got != c.want {
 			t.Errorf("%+v of 10 records, 3 of them lost: %+v, want %+v", c.s, got, c.want)
 		}
 	}
@@ -34,12 +35,12 @@ func TestWhatASettlementAddsToTheBooks(t *testing.T) {
 
 func TestSettlementsThatSayNothingAreRefused(t *testing.T) {
 	for _, s := range []tidemill.Settlement{{}, {End: tidemill.Left + 1, Fate: tidemill.Delivered}, {Fate: tidemill.Dead + 1}, {End: tidemill.Again, Fate: tidemill.Dead + 1}} {
-		if window.CheckSettle([]tidemill.Settlement{{Fate: tidemill.Delivered}, s}) == nil {
+		if entry.CheckSettle([]tidemill.Settlement{{Fate: tidemill.Delivered}, s}) == nil {
 			t.Errorf("%+v is let pass", s)
 		}
 	}
 	for _, s := range []tidemill.Settlement{{Fate: tidemill.Delivered}, {Fate: tidemill.Dead}, {End: tidemill.Again}, {End: tidemill.Left}} {
-		if err := window.CheckSettle([]tidemill.Settlement{s}); err != nil {
+		if err := entry.CheckSettle([]tidemill.Settlement{s}); err != nil {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
@@ -48,7 +49,7 @@ func TestSettlementsThatSayNothingAreRefused(t *testing.T) {
 func TestACauseIsKeptUpToItsEnd(t *testing.T) {
 	whole := strings.Repeat("x", 4<<10-1)
 	for in, want := range map[string]string{whole + "\xff": whole + "\xff", whole + "é": whole, whole + "xy": whole + "x"} {
-		if got := window.Cut(in); got != want {
+		if got := entry.Cut(in); got != want {
 			t.Errorf("of %d bytes it has %d, want %d", len(in), len(got), len(want))
 		}
 	}
@@ -60,7 +61,7 @@ func TestRevisionsGrow(t *testing.T) {
 		now  time.Time
 		want uint64
 	}{{0, time.UnixMilli(-5), 1}, {0, time.UnixMilli(0), 1}, {0, time.UnixMilli(9), 9}, {8, time.UnixMilli(9), 9}, {9, time.UnixMilli(9), 10}, {20, time.UnixMilli(9), 21}} {
-		if got := window.NextRevision(c.last, c.now); got != c.want {
+		if got := entry.NextRevision(c.last, c.now); got != c.want {
 			t.Errorf("after %d at %d: %d, want %d", c.last, c.now.UnixMilli(), got, c.want)
 		}
 	}
@@ -75,7 +76,7 @@ func TestAWindowIsOverByCountOrTime(t *testing.T) {
 		{0, 0, 0, ""}, {5, 0, time.Minute - 1, ""}, {5, 0, time.Minute, window.ByTime}, {4, 5, 0, ""}, {5, 5, 0, window.ByCount}, {6, 5, time.Hour, window.ByCount}, {4, 5, time.Hour, window.ByTime},
 		{1, 1, 0, window.ByCount},
 	} {
-		e := window.Start("b", 1, noon)
+		e := entry.Start("b", 1, noon)
 		e.Records, e.Expect = c.records, c.expect
 		if why, over := e.Over(noon.Add(c.after), time.Minute); why != c.want || over != (c.want != "") {
 			t.Errorf("%d of %d records after %v: %q, %v; want %q", c.records, c.expect, c.after, why, over, c.want)
@@ -84,7 +85,7 @@ func TestAWindowIsOverByCountOrTime(t *testing.T) {
 }
 
 func TestEveryLeaseIsANewOne(t *testing.T) {
-	e := window.Start("b", 7, noon)
+	e := entry.Start("b", 7, noon)
 	for n := range 3 {
 		e.Lease(noon, time.Minute, "o")
 		if want := (tidemill.Mark{Epoch: uint32(n + 1), Lo: 7}); e.Position() != want || e.Handed != n+1 {
@@ -102,7 +103,7 @@ func TestWhatIsKeptHasLimits(t *testing.T) {
 		"no id": func(r *window.Record) { r.ID = "" }, "an expectation below zero": func(r *window.Record) { r.Expect = -1 },
 	} {
 		bad := good
-		if change(&bad); window.CheckPut([]window.Record{good, bad}, nil) == nil {
+		if change(&bad); entry.CheckPut([]window.Record{good, bad}, nil) == nil {
 			t.Errorf("%s is let pass", name)
 		}
 	}
@@ -123,7 +124,7 @@ func TestWhatIsKeptHasLimits(t *testing.T) {
 		if c.kept > 0 {
 			kept = make([]window.Kept, c.kept)
 		}
-		if err := window.CheckPut(c.records, kept); (err == nil) != c.ok {
+		if err := entry.CheckPut(c.records, kept); (err == nil) != c.ok {
 			t.Errorf("%d records, room for %d answers: %v", len(c.records), c.kept, err)
 		}
 	}
@@ -131,7 +132,7 @@ func TestWhatIsKeptHasLimits(t *testing.T) {
 
 // Who gives no room has made a mistake that no retry mends.
 func TestNoRoomIsAMistakeOfOurs(t *testing.T) {
-	if k := tidemill.KindOf(window.NoRoom()); k != tidemill.Internal {
+	if k := tidemill.KindOf(entry.NoRoom()); k != tidemill.Internal {
 		t.Errorf("%v, want internal", k)
 	}
 }
