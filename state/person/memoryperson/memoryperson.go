@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 var (
@@ -38,7 +39,7 @@ type Store struct {
 // New returns an empty Store.
 func New(o Options) *Store {
 	s := &Store{o: o}
-	s.rows = rows{store: s, links: map[person.Ref]person.Link{}, records: map[uuid.UUID]person.Record{},
+	s.rows = rows{store: s, links: map[person.Ref]rules.Link{}, records: map[uuid.UUID]rules.Record{},
 		of: map[uuid.UUID]map[string]struct{}{}}
 	return s
 }
@@ -68,13 +69,13 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	deltas := person.Deltas(changes)
+	deltas := rules.Deltas(changes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range deltas {
 		d := &deltas[i]
 		d.Distinct, d.Properties = strings.Clone(d.Distinct), d.Properties.Clone()
-		person.Fold(&s.rows, d)
+		rules.Fold(&s.rows, d)
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes 
 	for i := range merges {
 		m := merges[i]
 		m.Distinct, m.Other = strings.Clone(m.Distinct), strings.Clone(m.Other)
-		if outcomes[i], err = person.Unite(&s.rows, &m, s.o.Above); err != nil {
+		if outcomes[i], err = rules.Unite(&s.rows, &m, s.o.Above); err != nil {
 			return nil, fmt.Errorf("merge %q into %q: %w", m.Other, m.Distinct, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // history is all events, in no order: at most one user claims each id, and a claimed id is
@@ -79,7 +80,7 @@ func keys(changes []person.Change) map[string]bool {
 	all := map[string]bool{}
 	for _, c := range changes {
 		for _, p := range c.Properties {
-			all[stored(p.Key)] = !person.Churn(p.Key)
+			all[stored(p.Key)] = !rules.Churn(p.Key)
 		}
 	}
 	for k, ok := range all {

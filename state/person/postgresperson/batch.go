@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // errMoved says that the person last seen with a distinct id is gone: another transaction
@@ -26,45 +27,45 @@ type batch struct {
 	ctx     context.Context // of the transaction, for Links, which gets none
 	tx      pgx.Tx
 	refs    []person.Ref // named by the caller
-	links   map[person.Ref]person.Link
+	links   map[person.Ref]rules.Link
 	records map[uuid.UUID]*row
 
-	fresh     []uuid.UUID                 // persons created for a merge, still empty
-	of        map[uuid.UUID][]person.Link // links of persons, as stored
-	changed   []*row                      // in the order of their first change
+	fresh     []uuid.UUID                // persons created for a merge, still empty
+	of        map[uuid.UUID][]rules.Link // links of persons, as stored
+	changed   []*row                     // in the order of their first change
 	moved     []person.Ref
 	removed   []uuid.UUID
-	overrides []person.Link
+	overrides []rules.Link
 	firstSeq  int64       // number of the first override in the outbox
 	damaged   []uuid.UUID // whose registers could not be read
 	gone      []uuid.UUID // missing projects
 }
 
-var _ person.Rows = (*batch)(nil)
+var _ rules.Rows = (*batch)(nil)
 
 func newBatch(s *Store, refs int) *batch {
-	return &batch{s: s, refs: make([]person.Ref, 0, refs), links: make(map[person.Ref]person.Link, refs),
-		records: make(map[uuid.UUID]*row, refs), of: map[uuid.UUID][]person.Link{}}
+	return &batch{s: s, refs: make([]person.Ref, 0, refs), links: make(map[person.Ref]rules.Link, refs),
+		records: make(map[uuid.UUID]*row, refs), of: map[uuid.UUID][]rules.Link{}}
 }
 
 // apply folds deltas into their persons. Those in guess were last seen with a person; the
 // others count as new.
-func (b *batch) apply(ctx context.Context, tx pgx.Tx, deltas []person.Delta, guess map[person.Ref]uuid.UUID) error {
+func (b *batch) apply(ctx context.Context, tx pgx.Tx, deltas []rules.Delta, guess map[person.Ref]uuid.UUID) error {
 	b.ctx, b.tx = ctx, tx
 	var missing []person.Ref
-	at := make(map[person.Ref]*person.Delta, len(deltas))
+	at := make(map[person.Ref]*rules.Delta, len(deltas))
 	for i := range deltas {
 		ref := deltas[i].Ref
 		b.refs, at[ref] = append(b.refs, ref), &deltas[i]
 		if id, ok := guess[ref]; ok {
-			b.links[ref] = person.Link{Ref: ref, Person: id}
+			b.links[ref] = rules.Link{Ref: ref, Person: id}
 		} else {
 			missing = append(missing, ref)
 		}
 	}
 	if len(missing) > 0 {
 		created, err := b.create(ctx, missing, func(ref person.Ref) *row {
-			person.Fold(b, at[ref])
+			rules.Fold(b, at[ref])
 			return b.records[person.ID(ref)]
 		})
 		if err != nil {
@@ -74,12 +75,12 @@ func (b *batch) apply(ctx context.Context, tx pgx.Tx, deltas []person.Delta, gue
 			at[ref] = nil
 		}
 	}
-	if err := b.lock(ctx, selectForUpdate, func(l person.Link) bool { return at[l.Ref] != nil }); err != nil {
+	if err := b.lock(ctx, selectForUpdate, func(l rules.Link) bool { return at[l.Ref] != nil }); err != nil {
 		return err
 	}
 	for i := range deltas {
 		if d := &deltas[i]; at[d.Ref] != nil && b.behind(d.Ref) != nil {
-			person.Fold(b, d)
+			rules.Fold(b, d)
 		}
 	}
 	return b.store(ctx)
@@ -105,7 +106,7 @@ func (b *batch) merge(ctx context.Context, tx pgx.Tx, merges []person.Merge) ([]
 	}
 	if missing := b.unlinked(b.refs); len(missing) > 0 {
 		created, err := b.create(ctx, missing, func(ref person.Ref) *row {
-			return &row{Record: person.Record{ID: person.ID(ref), Project: ref.Project, CreatedMilli: lastMilli, UpdatedMilli: firstMilli}}
+			return &row{Record: rules.Record{ID: person.ID(ref), Project: ref.Project, CreatedMilli: lastMilli, UpdatedMilli: firstMilli}}
 		})
 		if err != nil {
 			return nil, err
@@ -115,7 +116,7 @@ func (b *batch) merge(ctx context.Context, tx pgx.Tx, merges []person.Merge) ([]
 			delete(b.links, ref)
 		}
 	}
-	if err := b.lock(ctx, selectForMerge, func(person.Link) bool { return true }); err != nil {
+	if err := b.lock(ctx, selectForMerge, func(rules.Link) bool { return true }); err != nil {
 		return nil, err
 	}
 	var from []uuid.UUID
@@ -136,34 +137,34 @@ func (b *batch) merge(ctx context.Context, tx pgx.Tx, merges []person.Merge) ([]
 			continue
 		}
 		var err error
-		if outcomes[i], err = person.Unite(b, &m, b.s.o.Above); err != nil {
+		if outcomes[i], err = rules.Unite(b, &m, b.s.o.Above); err != nil {
 			return nil, fmt.Errorf("merge %q into %q: %w", m.Other, m.Distinct, err)
 		}
 	}
 	return outcomes, b.store(ctx)
 }
 
-func (b *batch) Link(ref person.Ref) (person.Link, bool) {
+func (b *batch) Link(ref person.Ref) (rules.Link, bool) {
 	l, ok := b.links[ref]
 	return l, ok
 }
 
-func (b *batch) Record(id uuid.UUID) (person.Record, bool) {
+func (b *batch) Record(id uuid.UUID) (rules.Record, bool) {
 	r, ok := b.records[id]
 	if !ok || r.removed {
-		return person.Record{}, false
+		return rules.Record{}, false
 	}
 	return r.Record, true
 }
 
-func (b *batch) SetLink(l person.Link) {
+func (b *batch) SetLink(l rules.Link) {
 	b.links[l.Ref] = l
 	if l.Version > 0 { // otherwise it is new, and create has stored it
 		b.moved = append(b.moved, l.Ref)
 	}
 }
 
-func (b *batch) SetRecord(rec person.Record) {
+func (b *batch) SetRecord(rec rules.Record) {
 	r, ok := b.records[rec.ID]
 	if !ok {
 		r = &row{decoded: true}
@@ -184,17 +185,17 @@ func (b *batch) Remove(id uuid.UUID) {
 	b.removed = append(b.removed, id)
 }
 
-func (b *batch) Override(l person.Link) { b.overrides = append(b.overrides, l) }
+func (b *batch) Override(l rules.Link) { b.overrides = append(b.overrides, l) }
 
 // Links are the stored links, and over them those that this batch has made. The person is
 // locked, so nothing else changes them.
-func (b *batch) Links(id uuid.UUID) ([]person.Link, error) {
+func (b *batch) Links(id uuid.UUID) ([]rules.Link, error) {
 	if _, ok := b.of[id]; !ok {
 		if err := b.readLinksOf(b.ctx, []uuid.UUID{id}); err != nil {
 			return nil, err
 		}
 	}
-	all := make(map[person.Ref]person.Link, len(b.of[id]))
+	all := make(map[person.Ref]rules.Link, len(b.of[id]))
 	for _, l := range b.of[id] {
 		all[l.Ref] = l
 	}
@@ -232,7 +233,7 @@ func (b *batch) readLinks(ctx context.Context, refs []person.Ref) error {
 	rows, err := b.tx.Query(ctx, selectLinks, projects, keys)
 	if err := postgresdb.Each(rows, err, func(r pgx.Rows) error {
 		var i, version int64
-		var l person.Link
+		var l rules.Link
 		err := r.Scan(&i, (*[16]byte)(&l.Person), &version)
 		l.Ref, l.Version = refs[i-1], uint64(version)
 		b.links[l.Ref] = l
@@ -253,7 +254,7 @@ func (b *batch) readLinksOf(ctx context.Context, ids []uuid.UUID) error {
 	}
 	rows, err := b.tx.Query(ctx, selectLinksOf, raw(ids))
 	if err := postgresdb.Each(rows, err, func(r pgx.Rows) error {
-		var l person.Link
+		var l rules.Link
 		var version int64
 		var key string
 		var whole []byte
@@ -268,7 +269,7 @@ func (b *batch) readLinksOf(ctx context.Context, ids []uuid.UUID) error {
 }
 
 // lock locks and reads the persons of the wanted links.
-func (b *batch) lock(ctx context.Context, statement string, wanted func(person.Link) bool) error {
+func (b *batch) lock(ctx context.Context, statement string, wanted func(rules.Link) bool) error {
 	ids := make(map[uuid.UUID]bool, len(b.links))
 	for _, l := range b.links {
 		if wanted(l) {

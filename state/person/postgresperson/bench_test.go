@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 const (
@@ -67,8 +68,8 @@ func BenchmarkBareUpsert(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		var c columns
-		for _, d := range person.Deltas(call(r, project, i+2, 1, 0)) {
-			c.whole(&row{Record: person.Record{ID: person.ID(d.Ref), Project: project, Properties: d.Properties, CreatedMilli: d.FirstMilli, UpdatedMilli: d.LastMilli}})
+		for _, d := range rules.Deltas(call(r, project, i+2, 1, 0)) {
+			c.whole(&row{Record: rules.Record{ID: person.ID(d.Ref), Project: project, Properties: d.Properties, CreatedMilli: d.FirstMilli, UpdatedMilli: d.LastMilli}})
 		}
 		i++
 		rows += len(c.ids)

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // cache remembers what a person was last seen to know, by distinct id. It may be out of
@@ -41,8 +42,8 @@ func newCache(bytes int) (*cache, error) {
 
 func (k known) size(r person.Ref) int { return overhead + len(r.Distinct) + cap(k.registers) }
 
-func (k known) covers(d *person.Delta) bool {
-	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
+func (k known) covers(d *rules.Delta) bool {
+	return rules.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
 // person returns the person last seen with a distinct id.
@@ -63,7 +64,7 @@ func (c *cache) news(changes []person.Change) []person.Change {
 		ch := &changes[i]
 		if len(ch.Properties) == 0 {
 			at := ch.At.UnixMilli()
-			if k, ok := c.known.Get(ch.Ref); ok && k.covers(&person.Delta{FirstMilli: at, LastMilli: at}) {
+			if k, ok := c.known.Get(ch.Ref); ok && k.covers(&rules.Delta{FirstMilli: at, LastMilli: at}) {
 				continue
 			}
 		}
@@ -73,7 +74,7 @@ func (c *cache) news(changes []person.Change) []person.Change {
 }
 
 // unknown returns the deltas that say more than is known, in the memory of deltas.
-func (c *cache) unknown(deltas []person.Delta) []person.Delta {
+func (c *cache) unknown(deltas []rules.Delta) []rules.Delta {
 	ks := make([]known, len(deltas))
 	oks := make([]bool, len(deltas))
 	c.mu.Lock()
@@ -103,7 +104,7 @@ func (c *cache) apart(merges []person.Merge, outcomes []person.Outcome) (rest []
 		other, both := c.known.Get(person.Ref{Project: m.Project, Distinct: m.Other})
 		at := storable(m.At.UnixMilli())
 		if ok && both && m.Other != m.Distinct && into.id == other.id && (into.identified || other.identified) &&
-			(into.covers(&person.Delta{FirstMilli: at, LastMilli: at}) || other.covers(&person.Delta{FirstMilli: at, LastMilli: at})) {
+			(into.covers(&rules.Delta{FirstMilli: at, LastMilli: at}) || other.covers(&rules.Delta{FirstMilli: at, LastMilli: at})) {
 			outcomes[i] = person.Same
 			continue
 		}

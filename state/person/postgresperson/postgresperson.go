@@ -29,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 var (
@@ -123,7 +124,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	deltas := person.Deltas(s.cache.news(changes))
+	deltas := rules.Deltas(s.cache.news(changes))
 	for i := range deltas {
 		d := &deltas[i]
 		d.FirstMilli, d.LastMilli = storable(d.FirstMilli), storable(d.LastMilli)
@@ -134,7 +135,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	return nil
 }
 
-func (s *Store) apply(ctx context.Context, deltas []person.Delta) error {
+func (s *Store) apply(ctx context.Context, deltas []rules.Delta) error {
 	deltas = s.cache.unknown(deltas)
 	for range tries {
 		guess, err := s.seen(ctx, &deltas)

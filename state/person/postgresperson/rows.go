@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // maxKey is how many characters the column distinct_id holds.
@@ -51,7 +52,7 @@ const (
 
 // row is a person, loaded or new.
 type row struct {
-	person.Record
+	rules.Record
 	raw        []byte // registers as stored; nil: the person has properties alone
 	properties []byte // where there are no registers
 	decoded    bool
@@ -72,9 +73,9 @@ func scanRow(r pgx.Row, more ...any) (*row, error) {
 // decode reads the registers, or the properties of a person that has no registers yet.
 func (r *row) decode() (err error) {
 	if r.raw == nil {
-		r.Properties, err = person.Untimed(r.ID, r.properties)
+		r.Properties, err = rules.Untimed(r.ID, r.properties)
 	} else {
-		r.Properties, err = person.Decode(r.raw)
+		r.Properties, err = rules.Decode(r.raw)
 	}
 	if err != nil {
 		return fmt.Errorf("read person %v: %w", r.ID, err)
@@ -96,7 +97,7 @@ func (r *row) salvage(ctx context.Context, q querier) error {
 		return fmt.Errorf("read person %v: %w", r.ID, err)
 	}
 	var err error
-	if r.Properties, err = person.Untimed(r.ID, object); err != nil {
+	if r.Properties, err = rules.Untimed(r.ID, object); err != nil {
 		return fmt.Errorf("read person %v, whose registers are damaged too: %w", r.ID, err)
 	}
 	r.decoded = true
@@ -139,7 +140,7 @@ func byRef(a, b person.Ref) int {
 // seen returns the person that each distinct id of deltas was last seen with: from the
 // cache, else by a read without a lock. The read may find that some deltas say nothing new:
 // seen removes those.
-func (s *Store) seen(ctx context.Context, deltas *[]person.Delta) (map[person.Ref]uuid.UUID, error) {
+func (s *Store) seen(ctx context.Context, deltas *[]rules.Delta) (map[person.Ref]uuid.UUID, error) {
 	guess := make(map[person.Ref]uuid.UUID, len(*deltas))
 	var unseen []person.Ref
 	for i := range *deltas {
@@ -158,7 +159,7 @@ func (s *Store) seen(ctx context.Context, deltas *[]person.Delta) (map[person.Re
 		return nil, err
 	}
 	s.cache.saw(unseen, rows)
-	*deltas = slices.DeleteFunc(*deltas, func(d person.Delta) bool {
+	*deltas = slices.DeleteFunc(*deltas, func(d rules.Delta) bool {
 		r := rows[d.Ref]
 		if r == nil {
 			return false

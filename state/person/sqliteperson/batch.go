@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // batch is the state of one transaction: the rows that it has loaded, and over them the
@@ -16,20 +17,20 @@ import (
 type batch struct {
 	tx      *sqlitedb.Tx
 	commit  uint64 // batches are numbered in the order of the writer
-	links   map[person.Ref]person.Link
+	links   map[person.Ref]rules.Link
 	records map[uuid.UUID]*row
 	refs    []person.Ref // that were loaded
 
 	changed   []*row // in the order of their first change
 	moved     []person.Ref
 	removed   []uuid.UUID
-	overrides []person.Link
+	overrides []rules.Link
 	damaged   []uuid.UUID // whose registers could not be read
 }
 
 // row is a person, loaded or new.
 type row struct {
-	person.Record
+	rules.Record
 	distinct *string // that the id is derived from; nil: not known to this batch
 	raw      []byte  // registers as stored
 	changed  bool
@@ -37,22 +38,22 @@ type row struct {
 	removed  bool
 }
 
-var _ person.Rows = (*batch)(nil)
+var _ rules.Rows = (*batch)(nil)
 
-func (b *batch) Link(ref person.Ref) (person.Link, bool) {
+func (b *batch) Link(ref person.Ref) (rules.Link, bool) {
 	l, ok := b.links[ref]
 	return l, ok
 }
 
-func (b *batch) Record(id uuid.UUID) (person.Record, bool) {
+func (b *batch) Record(id uuid.UUID) (rules.Record, bool) {
 	r, ok := b.records[id]
 	if !ok || r.removed || r.ID == uuid.Nil {
-		return person.Record{}, false
+		return rules.Record{}, false
 	}
 	return r.Record, true
 }
 
-func (b *batch) SetLink(l person.Link) {
+func (b *batch) SetLink(l rules.Link) {
 	b.links[l.Ref] = l
 	if l.Version == 0 { // a new person: its row says so
 		b.row(l.Person).distinct = &l.Distinct
@@ -71,7 +72,7 @@ func (b *batch) row(id uuid.UUID) *row {
 	return r
 }
 
-func (b *batch) SetRecord(rec person.Record) {
+func (b *batch) SetRecord(rec rules.Record) {
 	r := b.row(rec.ID)
 	r.replaced = r.replaced || !r.Properties.Same(rec.Properties)
 	r.Record = rec
@@ -88,14 +89,14 @@ func (b *batch) Remove(id uuid.UUID) {
 	b.removed = append(b.removed, id)
 }
 
-func (b *batch) Override(l person.Link) { b.overrides = append(b.overrides, l) }
+func (b *batch) Override(l rules.Link) { b.overrides = append(b.overrides, l) }
 
 // Links reads the links of a person: those that this batch has made, and the stored ones.
 // Stored links are current: all ids move away from a person at once, and then it is
 // removed.
-func (b *batch) Links(id uuid.UUID) (links []person.Link, err error) {
+func (b *batch) Links(id uuid.UUID) (links []rules.Link, err error) {
 	if r, ok := b.records[id]; ok && r.distinct != nil {
-		links = append(links, person.Link{Ref: person.Ref{Project: r.Project, Distinct: *r.distinct}, Person: id})
+		links = append(links, rules.Link{Ref: person.Ref{Project: r.Project, Distinct: *r.distinct}, Person: id})
 	}
 	seen := make(map[person.Ref]bool, len(b.moved))
 	for _, ref := range b.moved {
@@ -111,7 +112,7 @@ func (b *batch) Links(id uuid.UUID) (links []person.Link, err error) {
 	defer rows.Close()
 	var project sql.RawBytes
 	for rows.Next() {
-		l := person.Link{Person: id}
+		l := rules.Link{Person: id}
 		var version int64
 		if err := rows.Scan(&project, &l.Distinct, &version); err != nil {
 			return nil, fmt.Errorf("read the distinct ids of person %v: %w", id, err)
@@ -126,7 +127,7 @@ func (b *batch) Links(id uuid.UUID) (links []person.Link, err error) {
 // load reads the links of refs and their persons.
 func (b *batch) load(stored *lookup, refs []person.Ref) error {
 	b.refs = refs
-	b.links = make(map[person.Ref]person.Link, len(refs))
+	b.links = make(map[person.Ref]rules.Link, len(refs))
 	b.records = make(map[uuid.UUID]*row, len(refs))
 	var i int
 	var id, raw sql.RawBytes
@@ -135,7 +136,7 @@ func (b *batch) load(stored *lookup, refs []person.Ref) error {
 		if err := rows.Scan(&i, &id, &version, &identified, &created, &updated, &raw); err != nil {
 			return err
 		}
-		l := person.Link{Ref: part[i], Version: uint64(version.Int64)}
+		l := rules.Link{Ref: part[i], Version: uint64(version.Int64)}
 		if version.Valid {
 			l.Person = uuid.UUID(id)
 		} else {
@@ -145,7 +146,7 @@ func (b *batch) load(stored *lookup, refs []person.Ref) error {
 		if _, ok := b.records[l.Person]; ok || !created.Valid {
 			return nil
 		}
-		b.records[l.Person] = &row{raw: bytes.Clone(raw), Record: person.Record{
+		b.records[l.Person] = &row{raw: bytes.Clone(raw), Record: rules.Record{
 			ID: l.Person, Project: l.Project, Identified: identified.Int64 != 0,
 			CreatedMilli: created.Int64, UpdatedMilli: updated.Int64}}
 		return nil
@@ -176,7 +177,7 @@ func (b *batch) behind(ref person.Ref) *row {
 // them, which lack their times: otherwise the person would stop every batch that it is part
 // of.
 func (b *batch) decode(r *row) (err error) {
-	if r.Properties, err = person.Decode(r.raw); err == nil {
+	if r.Properties, err = rules.Decode(r.raw); err == nil {
 		return nil
 	}
 	var object []byte
@@ -184,7 +185,7 @@ func (b *batch) decode(r *row) (err error) {
 		return fmt.Errorf("read person %v: %w", r.ID, e)
 	}
 	var e error
-	if r.Properties, e = person.Untimed(r.ID, object); e != nil {
+	if r.Properties, e = rules.Untimed(r.ID, object); e != nil {
 		return fmt.Errorf("read person %v: %w; its properties are damaged too, restore the file from a backup: %w", r.ID, err, e)
 	}
 	r.changed, r.replaced = true, true // repair it

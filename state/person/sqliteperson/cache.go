@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 // cache remembers durable facts: the person of a distinct id, and what a person knows. It
@@ -87,7 +88,7 @@ func (c *cache) news(changes []person.Change) []person.Change {
 	for i := range changes {
 		ch := &changes[i]
 		if len(ch.Properties) == 0 {
-			if k, ok := c.person(ch.Ref); ok && k.covers(&person.Delta{FirstMilli: ch.At.UnixMilli(), LastMilli: ch.At.UnixMilli()}) {
+			if k, ok := c.person(ch.Ref); ok && k.covers(&rules.Delta{FirstMilli: ch.At.UnixMilli(), LastMilli: ch.At.UnixMilli()}) {
 				continue
 			}
 		}
@@ -97,7 +98,7 @@ func (c *cache) news(changes []person.Change) []person.Change {
 }
 
 // unknown returns the deltas that say more than is known, in the memory of deltas.
-func (c *cache) unknown(deltas []person.Delta) []person.Delta {
+func (c *cache) unknown(deltas []rules.Delta) []rules.Delta {
 	ks := make([]known, len(deltas))
 	oks := make([]bool, len(deltas))
 	c.mu.Lock()
@@ -122,8 +123,8 @@ func (c *cache) person(r person.Ref) (known, bool) {
 	return c.persons.Get(id)
 }
 
-func (k known) covers(d *person.Delta) bool {
-	return person.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
+func (k known) covers(d *rules.Delta) bool {
+	return rules.Covers(k.createdMilli, k.updatedMilli, k.registers, d)
 }
 
 // learn remembers the rows that a batch has read and written, once they are durable.
@@ -160,7 +161,7 @@ func (c *cache) learn(b *batch) {
 	}
 }
 
-func (c *cache) link(l person.Link, late bool) {
+func (c *cache) link(l rules.Link, late bool) {
 	if late {
 		c.refs.Remove(l.Ref)
 	} else {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 var _ person.Store = (*Store)(nil)
@@ -111,7 +112,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	deltas := s.cache.unknown(person.Deltas(s.cache.news(changes)))
+	deltas := s.cache.unknown(rules.Deltas(s.cache.news(changes)))
 	if len(deltas) == 0 {
 		return nil
 	}
@@ -121,7 +122,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	}
 	if err := s.write(ctx, refs, func(b *batch) error {
 		for i := range deltas {
-			person.Fold(b, &deltas[i])
+			rules.Fold(b, &deltas[i])
 		}
 		return nil
 	}); err != nil {
@@ -153,7 +154,7 @@ func (s *Store) Merge(ctx context.Context, merges []person.Merge, outcomes []per
 	done := make([]person.Outcome, len(merges))
 	if err := s.write(ctx, refs, func(b *batch) (err error) {
 		for i := range merges {
-			if done[i], err = person.Unite(b, &merges[i], s.o.Above); err != nil {
+			if done[i], err = rules.Unite(b, &merges[i], s.o.Above); err != nil {
 				return fmt.Errorf("merge %q into %q: %w", merges[i].Other, merges[i].Distinct, err)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -204,8 +205,8 @@ func TestLateAnswersAreNotKept(t *testing.T) {
 		t.Errorf("Resolve after a merge: %v, %v; want %v", into[0], err, person.ID(ref("u")))
 	}
 	// Batches that are learnt in another order than they were written in.
-	s.cache.learn(&batch{commit: 9, overrides: make([]person.Link, 1), moved: a, links: map[person.Ref]person.Link{a[0]: {Ref: a[0], Person: uuid.UUID{9}}}})
-	s.cache.learn(&batch{commit: 8, overrides: make([]person.Link, 1), moved: a, links: map[person.Ref]person.Link{a[0]: {Ref: a[0], Person: uuid.UUID{8}}}})
+	s.cache.learn(&batch{commit: 9, overrides: make([]rules.Link, 1), moved: a, links: map[person.Ref]rules.Link{a[0]: {Ref: a[0], Person: uuid.UUID{9}}}})
+	s.cache.learn(&batch{commit: 8, overrides: make([]rules.Link, 1), moved: a, links: map[person.Ref]rules.Link{a[0]: {Ref: a[0], Person: uuid.UUID{8}}}})
 	if err := s.Resolve(t.Context(), a, into); err != nil || into[0] != person.ID(ref("u")) {
 		t.Errorf("Resolve after late news: %v, %v; want what is stored, %v", into[0], err, person.ID(ref("u")))
 	}

@@ -1,4 +1,4 @@
-package person
+package rules
 
 import (
 	"bytes"
@@ -11,48 +11,56 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"github.com/tidemill/tidemill/state/person"
 )
 
-func change(seconds int, event byte, ps ...Property) *Change {
-	return &Change{Event: uuid.UUID{event}, At: time.Unix(int64(seconds), 0), Properties: ps}
+func change(seconds int, event byte, ps ...person.Property) *person.Change {
+	return &person.Change{Event: uuid.UUID{event}, At: time.Unix(int64(seconds), 0), Properties: ps}
 }
 
-func set(v string) Property  { return Property{Set, "k", []byte(v)} }
-func once(v string) Property { return Property{Once, "k", []byte(v)} }
-func unset() Property        { return Property{Op: Unset, Key: "k"} }
+func set(v string) person.Property {
+	return person.Property{Op: person.Set, Key: "k", Value: []byte(v)}
+}
+
+func once(v string) person.Property {
+	return person.Property{Op: person.Once, Key: "k", Value: []byte(v)}
+}
+
+func unset() person.Property { return person.Property{Op: person.Unset, Key: "k"} }
 
 func TestValue(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		want string // empty: none
-		of   []*Change
+		of   []*person.Change
 	}{
 		{"nothing", "", nil},
-		{"a set", "1", []*Change{change(1, 1, set("1"))}},
-		{"the later set", "2", []*Change{change(1, 1, set("1")), change(2, 1, set("2"))}},
-		{"the set of the greater event where times are equal", "2", []*Change{change(1, 1, set("1")), change(1, 2, set("2"))}},
-		{"the greater value where one event came with two", "2", []*Change{change(1, 1, set("1")), change(1, 1, set("2"))}},
-		{"the earliest once", "1", []*Change{change(1, 1, once("1")), change(2, 1, once("2"))}},
-		{"a set, also after a once", "2", []*Change{change(1, 1, once("1")), change(2, 1, set("2"))}},
-		{"a set, also before a once", "1", []*Change{change(1, 1, set("1")), change(2, 1, once("2"))}},
-		{"none after an unset", "", []*Change{change(1, 1, set("1")), change(2, 1, once("2")), change(3, 1, unset())}},
-		{"a set after an unset", "3", []*Change{change(1, 1, set("1")), change(2, 1, unset()), change(3, 1, set("3"))}},
-		{"a once after an unset of a set", "3", []*Change{change(1, 1, set("1")), change(2, 1, unset()), change(3, 1, once("3"))}},
-		{"a once after an unset of a once", "3", []*Change{change(1, 1, once("1")), change(2, 1, unset()), change(3, 1, once("3"))}},
-		{"the latest once, where the earliest was unset", "4", []*Change{change(1, 1, once("1")), change(2, 1, unset()), change(3, 1, once("3")), change(4, 1, once("4"))}},
-		{"none after an unset of the same event", "", []*Change{change(1, 1, unset(), set("1"), once("1"))}},
-		{"none after an unset of the same time and a greater event", "", []*Change{change(1, 1, set("1")), change(1, 2, unset())}},
-		{"the set after an unset of the same time and a smaller event", "1", []*Change{change(1, 2, set("1")), change(1, 1, unset())}},
-		{"a set of the year 9999", "1", []*Change{change(253402300799, 1, set("1")), change(1, 1, unset())}},
-		{"none where a value is missing", "", []*Change{change(1, 1, set(""))}},
-		{"none for an operation that does not exist", "", []*Change{change(1, 1, Property{7, "k", []byte("1")})}},
+		{"a set", "1", []*person.Change{change(1, 1, set("1"))}},
+		{"the later set", "2", []*person.Change{change(1, 1, set("1")), change(2, 1, set("2"))}},
+		{"the set of the greater event where times are equal", "2", []*person.Change{change(1, 1, set("1")), change(1, 2, set("2"))}},
+		{"the greater value where one event came with two", "2", []*person.Change{change(1, 1, set("1")), change(1, 1, set("2"))}},
+		{"the earliest once", "1", []*person.Change{change(1, 1, once("1")), change(2, 1, once("2"))}},
+		{"a set, also after a once", "2", []*person.Change{change(1, 1, once("1")), change(2, 1, set("2"))}},
+		{"a set, also before a once", "1", []*person.Change{change(1, 1, set("1")), change(2, 1, once("2"))}},
+		{"none after an unset", "", []*person.Change{change(1, 1, set("1")), change(2, 1, once("2")), change(3, 1, unset())}},
+		{"a set after an unset", "3", []*person.Change{change(1, 1, set("1")), change(2, 1, unset()), change(3, 1, set("3"))}},
+		{"a once after an unset of a set", "3", []*person.Change{change(1, 1, set("1")), change(2, 1, unset()), change(3, 1, once("3"))}},
+		{"a once after an unset of a once", "3", []*person.Change{change(1, 1, once("1")), change(2, 1, unset()), change(3, 1, once("3"))}},
+		{"the latest once, where the earliest was unset", "4", []*person.Change{change(1, 1, once("1")), change(2, 1, unset()), change(3, 1, once("3")), change(4, 1, once("4"))}},
+		{"none after an unset of the same event", "", []*person.Change{change(1, 1, unset(), set("1"), once("1"))}},
+		{"none after an unset of the same time and a greater event", "", []*person.Change{change(1, 1, set("1")), change(1, 2, unset())}},
+		{"the set after an unset of the same time and a smaller event", "1", []*person.Change{change(1, 2, set("1")), change(1, 1, unset())}},
+		{"a set of the year 9999", "1", []*person.Change{change(253402300799, 1, set("1")), change(1, 1, unset())}},
+		{"none where a value is missing", "", []*person.Change{change(1, 1, set(""))}},
+		{"none for an operation that does not exist", "", []*person.Change{change(1, 1, person.Property{Op: 7, Key: "k", Value: []byte("1")})}},
 	} {
-		orders := [][]*Change{c.of, slices.Clone(c.of)}
+		orders := [][]*person.Change{c.of, slices.Clone(c.of)}
 		slices.Reverse(orders[1])
 		for _, of := range orders {
 			var rs Registers
 			for _, ch := range of {
-				rs, _ = rs.Join(ch.registers())
+				rs, _ = rs.Join(registersOf(ch))
 			}
 			want := map[string][]byte{}
 			if c.want != "" {
@@ -66,8 +74,8 @@ func TestValue(t *testing.T) {
 }
 
 func TestUnsetForgets(t *testing.T) {
-	rs, _ := change(1, 1, set(`"secret"`)).registers().Join(change(1, 2, once(`"secret"`)).registers())
-	rs, _ = rs.Join(change(2, 1, unset()).registers())
+	rs, _ := registersOf(change(1, 1, set(`"secret"`))).Join(registersOf(change(1, 2, once(`"secret"`))))
+	rs, _ = rs.Join(registersOf(change(2, 1, unset())))
 	if b := rs.AppendBinary(nil); bytes.Contains(b, []byte("secret")) {
 		t.Errorf("after an unset the value is still stored: %q", b)
 	}
@@ -82,7 +90,7 @@ func TestChurn(t *testing.T) {
 		if !Churn(k) {
 			t.Errorf("Churn(%q) is false", k)
 		}
-		if rs := change(1, 1, Property{Set, k, []byte("1")}).registers(); len(rs) != 0 {
+		if rs := registersOf(change(1, 1, person.Property{Op: person.Set, Key: k, Value: []byte("1")})); len(rs) != 0 {
 			t.Errorf("%q was kept: %v", k, rs)
 		}
 	}
@@ -110,9 +118,9 @@ func TestUntimed(t *testing.T) {
 	}
 	a, b, c := read(9, `{"k":1,"a":12345678901234567890,"a":2}`), read(1, ` {"k" : [1, 2], "b":"\u0000"} `), read(5, `{"k":3}`)
 	check("what was stored", a, `{"a":2,"k":1}`)
-	check("an event of the year 1 is newer", join(change(-62135596800, 1, set("7")).registers(), a), `{"a":2,"k":7}`)
-	check("so is its unset", join(change(-62135596800, 1, unset()).registers(), a), `{"a":2}`)
-	check("a once does not overwrite", join(change(1, 1, once("7")).registers(), b), `{"b":"\u0000","k":[1, 2]}`)
+	check("an event of the year 1 is newer", join(registersOf(change(-62135596800, 1, set("7"))), a), `{"a":2,"k":7}`)
+	check("so is its unset", join(registersOf(change(-62135596800, 1, unset())), a), `{"a":2}`)
+	check("a once does not overwrite", join(registersOf(change(1, 1, once("7"))), b), `{"b":"\u0000","k":[1, 2]}`)
 	check("the survivor's wins", join(a, b.demoted()), `{"a":2,"b":"\u0000","k":1}`)
 	check("the survivor's wins, the other way round", join(b, a.demoted()), `{"a":2,"b":"\u0000","k":[1, 2]}`)
 	for _, rs := range []Registers{join(join(b, a.demoted()), c.demoted()), join(join(b, c.demoted()), a.demoted())} {
@@ -135,13 +143,13 @@ func drawn(t *rapid.T, label string) Registers {
 	for i := range rapid.IntRange(0, 6).Draw(t, label) {
 		c := change(rapid.IntRange(0, 4).Draw(t, "at"), byte(rapid.IntRange(0, 2).Draw(t, "event")))
 		for range rapid.IntRange(0, 4).Draw(t, "properties") {
-			c.Properties = append(c.Properties, Property{
-				Op:    rapid.SampledFrom([]Op{Set, Once, Unset}).Draw(t, "operation"),
+			c.Properties = append(c.Properties, person.Property{
+				Op:    rapid.SampledFrom([]person.Op{person.Set, person.Once, person.Unset}).Draw(t, "operation"),
 				Key:   rapid.SampledFrom([]string{"", "a", "b\x00", "\xff"}).Draw(t, "key"),
 				Value: []byte(rapid.SampledFrom([]string{"1", `"2"`, "null", `"\u0000"`, fmt.Sprint(i)}).Draw(t, "value")),
 			})
 		}
-		rs, _ = rs.Join(c.registers())
+		rs, _ = rs.Join(registersOf(c))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "stored") == 0 {
 		old, err := Untimed(uuid.UUID{byte(rapid.IntRange(0, 3).Draw(t, "owner"))}, []byte(`{"a":0,"c":1}`))
@@ -179,7 +187,7 @@ func TestJoin(t *testing.T) {
 }
 
 func TestRegistersAreTheSameWhereNothingWasJoined(t *testing.T) {
-	one, other := change(1, 1, set("1")).registers(), change(1, 1, set("1")).registers()
+	one, other := registersOf(change(1, 1, set("1"))), registersOf(change(1, 1, set("1")))
 	joined, _ := one.Join(other)
 	for name, c := range map[string]struct {
 		a, b Registers
@@ -197,34 +205,34 @@ func TestRegistersAreTheSameWhereNothingWasJoined(t *testing.T) {
 // as long as at most one $set_once follows an $unset: of several the rule takes the last.
 func TestPlainMeaning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var changes []*Change
+		var changes []*person.Change
 		value, onces, unsets := "", 0, 0
 		for i := range rapid.IntRange(1, 8).Draw(t, "events") {
 			c := change(i, byte(i))
-			op := rapid.SampledFrom([]Op{Set, Once, Unset}).Draw(t, "operation")
-			if op == Once && unsets > 0 && onces > 0 {
-				op = Set
+			op := rapid.SampledFrom([]person.Op{person.Set, person.Once, person.Unset}).Draw(t, "operation")
+			if op == person.Once && unsets > 0 && onces > 0 {
+				op = person.Set
 			}
 			v := fmt.Sprint(i)
 			switch op {
-			case Set:
+			case person.Set:
 				value = v
-				c.Properties = []Property{set(v)}
-			case Once:
+				c.Properties = []person.Property{set(v)}
+			case person.Once:
 				if onces++; value == "" {
 					value = v
 				}
-				c.Properties = []Property{once(v)}
-			case Unset:
+				c.Properties = []person.Property{once(v)}
+			case person.Unset:
 				unsets++
 				onces, value = 0, ""
-				c.Properties = []Property{unset()}
+				c.Properties = []person.Property{unset()}
 			}
 			changes = append(changes, c)
 		}
 		var rs Registers
 		for _, c := range rapid.Permutation(changes).Draw(t, "order") {
-			rs, _ = rs.Join(c.registers())
+			rs, _ = rs.Join(registersOf(c))
 		}
 		if got := string(rs.Properties()["k"]); got != value {
 			t.Errorf("got %q, want %q", got, value)
@@ -241,7 +249,7 @@ func TestFloorHour(t *testing.T) {
 }
 
 func TestLongKeys(t *testing.T) {
-	rs := change(1, 1, Property{Set, strings.Repeat("k", 100_000), []byte("1")}).registers()
+	rs := registersOf(change(1, 1, person.Property{Op: person.Set, Key: strings.Repeat("k", 100_000), Value: []byte("1")}))
 	if got, err := Decode(rs.AppendBinary(nil)); err != nil || !reflect.DeepEqual(got, rs) {
 		t.Errorf("decoded %v, %v", got, err)
 	}

@@ -1,4 +1,4 @@
-package person
+package rules
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/state/person"
 )
 
 // Registers are the properties of a person, sorted by key. Beside its value each keeps the
@@ -95,24 +97,24 @@ func Churn(key string) bool {
 	return false
 }
 
-// registers returns the operations of one event: of several operations of one kind on one
+// registersOf returns the operations of one event: of several operations of one kind on one
 // key the last one counts. It leaves out high-churn properties and missing values, and
 // turns U+0000 into U+FFFD, since not every store can hold it. Other values still use the
 // event's memory.
-func (c *Change) registers() Registers {
+func registersOf(c *person.Change) Registers {
 	rs := make(Registers, 0, len(c.Properties))
 	s := stamp{c.At.UnixMicro(), c.Order, c.Event}
 	for _, p := range c.Properties {
-		if Churn(p.Key) || p.Op != Unset && len(p.Value) == 0 {
+		if Churn(p.Key) || p.Op != person.Unset && len(p.Value) == 0 {
 			continue
 		}
 		r, w := Register{Key: strings.ReplaceAll(p.Key, "\x00", "\uFFFD")}, write{s, withoutNUL(p.Value)}
 		switch p.Op {
-		case Set:
+		case person.Set:
 			r.has, r.set = hasSet, w
-		case Once:
+		case person.Once:
 			r.has, r.first, r.last = hasFirst|hasLast, w, w
-		case Unset:
+		case person.Unset:
 			r.has, r.unset = hasUnset, s
 		default:
 			continue

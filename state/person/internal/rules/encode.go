@@ -1,4 +1,4 @@
-package person
+package rules
 
 import (
 	"encoding/binary"

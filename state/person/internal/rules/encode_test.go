@@ -1,4 +1,4 @@
-package person
+package rules
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/tidemill/tidemill/state/person"
 )
 
 func TestEncode(t *testing.T) {
@@ -24,7 +26,7 @@ func TestEncode(t *testing.T) {
 }
 
 func TestDecodeDamage(t *testing.T) {
-	rs := change(1, 1, set("1"), Property{Once, "o", []byte("2")}, Property{Op: Unset, Key: "u"}).registers()
+	rs := registersOf(change(1, 1, set("1"), person.Property{Op: person.Once, Key: "o", Value: []byte("2")}, person.Property{Op: person.Unset, Key: "u"}))
 	whole := rs.AppendBinary(nil)
 	for i := range whole {
 		for bit := range 8 {
@@ -50,12 +52,12 @@ func TestDecodeDamage(t *testing.T) {
 
 // Stores hold these bytes: another version has to read them.
 func TestTheStoredFormStays(t *testing.T) {
-	later, _ := change(1, 1, once("1"), set("2")).registers().Join(change(2, 2, once("3")).registers())
+	later, _ := registersOf(change(1, 1, once("1"), set("2"))).Join(registersOf(change(2, 2, once("3"))))
 	for want, rs := range map[string]Registers{
 		"": nil,
-		"02066e8b3001016b010180897a00010000000000000000000000000000000131":                                                       change(1, 1, set("1")).registers(),
-		"02c3c2419201016b360180897a00010000000000000000000000000000000131":                                                       change(1, 1, once("1")).registers(),
-		"022a1d32ab01016b080180897a0001000000000000000000000000000000":                                                           change(1, 1, unset()).registers(),
+		"02066e8b3001016b010180897a00010000000000000000000000000000000131":                                                       registersOf(change(1, 1, set("1"))),
+		"02c3c2419201016b360180897a00010000000000000000000000000000000131":                                                       registersOf(change(1, 1, once("1"))),
+		"022a1d32ab01016b080180897a0001000000000000000000000000000000":                                                           registersOf(change(1, 1, unset())),
 		"02475dfabe01016b170180897a00010000000000000000000000000000000132000131018092f40100020000000000000000000000000000000133": later,
 	} {
 		if got := hex.EncodeToString(rs.AppendBinary(nil)); got != want {
@@ -114,9 +116,9 @@ func TestWhatWasNeverWrittenIsDamaged(t *testing.T) {
 
 // FuzzDecode damages what the checksum would catch, and repairs the checksum.
 func FuzzDecode(f *testing.F) {
-	for _, c := range []*Change{change(1, 1, set("1")), change(1, 1, once("1")), change(1, 1, unset()), change(1, 1, once("1"), unset()),
-		change(1, 1, set("1"), Property{Once, "o", []byte("2")}, Property{Op: Unset, Key: "u"})} {
-		f.Add(c.registers().AppendBinary(nil)[encodingHead:])
+	for _, c := range []*person.Change{change(1, 1, set("1")), change(1, 1, once("1")), change(1, 1, unset()), change(1, 1, once("1"), unset()),
+		change(1, 1, set("1"), person.Property{Op: person.Once, Key: "o", Value: []byte("2")}, person.Property{Op: person.Unset, Key: "u"})} {
+		f.Add(registersOf(c).AppendBinary(nil)[encodingHead:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := summed(body)
@@ -138,9 +140,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestAppendJSON(t *testing.T) {
-	p := func(k, v string) Property { return Property{Set, k, []byte(v)} }
-	rs := change(1, 1, p("n", "12345678901234567890"), p("o", `{"b":1, "a":2,"a":3}`), p("\xff\"\x00", `"\u0000"`), p("bad", "{"), p("raw", "\"\x00\""),
-		p("none", "1"), Property{Op: Unset, Key: "none"}).registers()
+	p := func(k, v string) person.Property { return person.Property{Op: person.Set, Key: k, Value: []byte(v)} }
+	rs := registersOf(change(1, 1, p("n", "12345678901234567890"), p("o", `{"b":1, "a":2,"a":3}`), p("\xff\"\x00", `"\u0000"`), p("bad", "{"), p("raw", "\"\x00\""),
+		p("none", "1"), person.Property{Op: person.Unset, Key: "none"}))
 	want := `{"bad":"{","n":12345678901234567890,"o":{"b":1, "a":2,"a":3},"raw":"�","�\"�":"�"}`
 	if got := string(rs.AppendJSON(nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -1,4 +1,8 @@
-package person
+// Package rules is what the backends of the person role share: how changes are folded into
+// persons, how persons are merged, and how properties are stored. A backend reads the rows that a
+// batch touches, lets Fold and Unite work on them, and writes back what they have set, all in one
+// transaction.
+package rules
 
 import (
 	"math"
@@ -7,11 +11,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-)
 
-// The rules by which every backend folds changes into persons and merges them. A backend
-// reads the rows that a batch touches, lets Fold and Unite work on them, and writes back
-// what they have set, all in one transaction.
+	"github.com/tidemill/tidemill/state/person"
+)
 
 // Record is a person as it is stored, without its distinct ids.
 type Record struct {
@@ -26,7 +28,7 @@ type Record struct {
 // Version, which grows by one with each move, never starts again. 0: the first person of
 // the distinct id.
 type Link struct {
-	Ref
+	person.Ref
 	Person  uuid.UUID
 	Version uint64
 }
@@ -34,7 +36,7 @@ type Link struct {
 // Rows are the stored rows as the rules see them: those before the batch, and over them the
 // rows that the rules have set. A Record is a value; its Registers are never modified.
 type Rows interface {
-	Link(Ref) (Link, bool)
+	Link(person.Ref) (Link, bool)
 	Record(uuid.UUID) (Record, bool)
 	// Links returns all links of a person, in any order.
 	Links(uuid.UUID) ([]Link, error)
@@ -47,21 +49,21 @@ type Rows interface {
 
 // Delta is what a batch says of one distinct id.
 type Delta struct {
-	Ref
+	person.Ref
 	FirstMilli, LastMilli int64 // unix milliseconds of the earliest and the latest event
 	Properties            Registers
 }
 
 // Deltas gathers changes by distinct id, in the order of their first change. They share
 // the memory of the changes.
-func Deltas(changes []Change) []Delta {
+func Deltas(changes []person.Change) []Delta {
 	deltas := make([]Delta, 0, len(changes))
-	at := make(map[Ref]int, len(changes))
+	at := make(map[person.Ref]int, len(changes))
 	for i := range changes {
 		c := &changes[i]
 		d := Delta{c.Ref, c.At.UnixMilli(), c.At.UnixMilli(), nil}
 		if len(c.Properties) > 0 {
-			d.Properties = c.registers()
+			d.Properties = registersOf(c)
 		}
 		if k, ok := at[c.Ref]; ok {
 			deltas[k].add(&d)
@@ -117,10 +119,10 @@ func Fold(rows Rows, d *Delta) {
 }
 
 // open finds the person of a distinct id, or begins a new one.
-func open(rows Rows, ref Ref) (_ Record, stored bool) {
+func open(rows Rows, ref person.Ref) (_ Record, stored bool) {
 	link, ok := rows.Link(ref)
 	if !ok {
-		link = Link{Ref: ref, Person: ID(ref)}
+		link = Link{Ref: ref, Person: person.ID(ref)}
 		rows.SetLink(link)
 	}
 	r, ok := rows.Record(link.Person)
@@ -132,23 +134,23 @@ func open(rows Rows, ref Ref) (_ Record, stored bool) {
 
 // Unite makes both distinct ids of m one person, unless the guard refuses. The versions
 // that it gives are greater than above.
-func Unite(rows Rows, m *Merge, above uint64) (Outcome, error) {
+func Unite(rows Rows, m *person.Merge, above uint64) (person.Outcome, error) {
 	if m.Other == m.Distinct {
-		return Same, nil
+		return person.Same, nil
 	}
 	into, _ := open(rows, m.Ref)
 	changed := into.seen(m.At.UnixMilli(), m.At.UnixMilli()) || !into.Identified
 	into.Identified = true
 
-	outcome := Merged
-	other, known := rows.Link(Ref{m.Project, m.Other})
+	outcome := person.Merged
+	other, known := rows.Link(person.Ref{Project: m.Project, Distinct: m.Other})
 	switch from, ok := rows.Record(other.Person); {
 	case !known: // remember it anyway: events may be stored under its derived person
-		move(rows, Link{Ref: Ref{m.Project, m.Other}}, into.ID, above)
+		move(rows, Link{Ref: person.Ref{Project: m.Project, Distinct: m.Other}}, into.ID, above)
 	case other.Person == into.ID:
-		outcome = Same
+		outcome = person.Same
 	case ok && from.Identified && !m.Force:
-		outcome = Refused
+		outcome = person.Refused
 	default:
 		links, err := rows.Links(other.Person)
 		if err != nil {
@@ -180,8 +182,8 @@ func move(rows Rows, l Link, to uuid.UUID, above uint64) {
 
 // Show turns a stored person into a shown one that shares no memory with it. Distinct must
 // be sorted.
-func (r *Record) Show(distinct []string) *Person {
-	return &Person{
+func (r *Record) Show(distinct []string) *person.Person {
+	return &person.Person{
 		ID: r.ID, Project: r.Project, Distinct: distinct, Identified: r.Identified,
 		Properties: r.Properties.Clone().Properties(),
 		Created:    time.UnixMilli(r.CreatedMilli).UTC(), Updated: time.UnixMilli(r.UpdatedMilli).UTC(),
