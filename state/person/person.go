@@ -2,9 +2,8 @@
 // known of the person, and what happens when two turn out to be one.
 //
 // Applying the same changes and merges again, in another order, or from several instances
-// at once gives the same persons: property.go has the rule for properties, rules.go those
-// for merges, and every backend uses both. One case is different: where two users claim one
-// id, or one user claims another's own id, the claim that is processed first decides.
+// at once gives the same persons. One case is different: where two users claim one id, or one
+// user claims another's own id, the claim that is processed first decides.
 //
 // Backends: memoryperson (the reference), sqliteperson. Promises are cases of persontest.
 package person

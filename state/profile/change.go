@@ -1,19 +1,16 @@
 package profile
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/profile/internal/number"
 )
 
 // Op is what is done to one attribute.
@@ -83,8 +80,8 @@ func (a *Attribute) check() string {
 	case deep(a.Value):
 		return fmt.Sprintf("its value is deeper than %d", MaxDepth)
 	}
-	if _, ok := parse(a.Value); a.Op == Add && !ok {
-		return fmt.Sprintf("its value is no number of at most %d digits", maxNumber)
+	if a.Op == Add && !number.Valid(a.Value) {
+		return fmt.Sprintf("its value is no number of at most %d digits", number.MaxDigits)
 	}
 	return ""
 }
@@ -109,150 +106,4 @@ func deep(v []byte) bool {
 		}
 	}
 	return false
-}
-
-// Record is a profile as it is stored, without its identities. Its Registers are never
-// modified: a change makes new ones.
-type Record struct {
-	Owner
-	Created, Updated int64 // unix milliseconds
-	Registers        Registers
-}
-
-// Show turns a stored profile into a shown one that shares no memory with it. The
-// identities must be sorted.
-func (r *Record) Show(identities []Identity) *Profile {
-	return &Profile{ID: r.ID, Tenant: r.Tenant, Identities: identities, Attributes: r.Registers.Attributes(),
-		Created: time.UnixMilli(r.Created).UTC(), Updated: time.UnixMilli(r.Updated).UTC()}
-}
-
-// Edit is one call of Update by the rules of the role, the same for every backend. A
-// backend locks and reads Owners, reports each by Found, calls Apply, and writes Changed.
-type Edit struct {
-	Owners  []Owner   // owners of the changes, sorted, each once
-	Changed []*Record // records to be written, in the order of their first change
-
-	changes []Change
-	failed  []tidemill.Failed
-	bad     map[int]bool
-	found   map[Owner]*Record
-	damaged map[Owner]error
-}
-
-// NewEdit checks the changes.
-func NewEdit(changes []Change) *Edit {
-	e := &Edit{changes: changes, bad: map[int]bool{}, found: make(map[Owner]*Record, len(changes)), damaged: map[Owner]error{}, Owners: make([]Owner, 0, len(changes))}
-	for i := range changes {
-		if err := changes[i].Check(); err != nil {
-			e.fail(i, err)
-			e.bad[i] = true
-			continue
-		}
-		e.Owners = append(e.Owners, Owner{changes[i].Tenant, changes[i].Profile})
-	}
-	slices.SortFunc(e.Owners, Owner.Compare)
-	e.Owners = slices.Compact(e.Owners)
-	return e
-}
-
-func (e *Edit) fail(i int, err error) {
-	e.failed = append(e.failed, tidemill.Failed{Index: i, Err: err})
-}
-
-// Found gives the record of an owner. err is the error of reading damaged Registers: it
-// concerns only the owner's changes.
-func (e *Edit) Found(r *Record, err error) {
-	e.found[r.Owner] = r
-	if err != nil {
-		e.damaged[r.Owner] = err
-	}
-}
-
-// Apply applies all changes to the records that were found, at a time of the store's clock.
-func (e *Edit) Apply(now time.Time) {
-	changed := map[*Record]bool{}
-	for i := range e.changes {
-		if e.bad[i] {
-			continue
-		}
-		c := &e.changes[i]
-		r := e.found[Owner{c.Tenant, c.Profile}]
-		if r == nil {
-			e.fail(i, NotFound(c.Tenant, c.Profile))
-			continue
-		}
-		registers, more, err := r.Registers.apply(c, now)
-		if err = cmp.Or(e.damaged[r.Owner], err); err != nil {
-			e.fail(i, fmt.Errorf("update profile %v: %w", c.Profile, err))
-			continue
-		}
-		if !more {
-			continue
-		}
-		r.Registers, r.Updated = registers, now.UnixMilli()
-		if !changed[r] {
-			changed[r] = true
-			e.Changed = append(e.Changed, r)
-		}
-	}
-}
-
-// Err is nil where every change was applied, else a *tidemill.Partial in their order.
-func (e *Edit) Err() error {
-	if len(e.failed) == 0 {
-		return nil
-	}
-	slices.SortFunc(e.failed, func(a, b tidemill.Failed) int { return cmp.Compare(a.Index, b.Index) })
-	return &tidemill.Partial{Failed: e.failed}
-}
-
-// stamp of a change: its time, then its event.
-func (c *Change) stamp(now time.Time) stamp {
-	at := c.At
-	if at.IsZero() || at.After(now) {
-		at = now
-	}
-	if at.Before(time.Time{}) { // earlier than a stamp can hold
-		at = time.Time{}
-	}
-	return stamp{at.UnixMicro(), xxhash.Sum64String(c.Event)}
-}
-
-// apply returns the registers after a change, and whether they hold more than before.
-func (rs Registers) apply(c *Change, now time.Time) (_ Registers, more bool, err error) {
-	s, out := c.stamp(now), rs
-	for i := range c.Attributes {
-		a := &c.Attributes[i]
-		at, there := out.find(a.Key)
-		var r Register
-		if there {
-			r = out[at]
-		}
-		if err := r.apply(a, s, now); err != nil {
-			return nil, false, err
-		}
-		if there && r.equal(&out[at]) || r.has == 0 {
-			continue
-		}
-		if !more {
-			out, more = slices.Grow(slices.Clone(rs), len(c.Attributes)-i), true
-		}
-		if there {
-			out[at] = r
-			continue
-		}
-		r.Key = strings.Clone(a.Key)
-		out = slices.Insert(out, at, r)
-	}
-	if more && len(out) > max(MaxAttributes, len(rs)) {
-		return nil, false, tidemill.Fail(tidemill.Business, "%w: it would have %d attributes, with those that were removed; it can have %d", ErrFull, len(out), MaxAttributes)
-	}
-	if n := out.size(); more && n > MaxBytes && n > rs.size() {
-		return nil, false, tidemill.Fail(tidemill.Business, "%w: its attributes would have %d bytes; they can have %d", ErrFull, n, MaxBytes)
-	}
-	return out, more, nil
-}
-
-func (rs Registers) find(key string) (int, bool) {
-	return slices.BinarySearchFunc(rs, key, func(r Register, key string) int { return strings.Compare(r.Key, key) })
 }

@@ -45,11 +45,3 @@ func (o Options) WithDefaults() (Options, error) {
 	}
 	return o, nil
 }
-
-// Page is how many profiles a List asked for n returns at most.
-func Page(n int) int {
-	if n <= 0 {
-		return 100
-	}
-	return min(n, MaxPage)
-}

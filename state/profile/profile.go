@@ -3,7 +3,7 @@
 //
 // A profile belongs to one tenant. Resolve gives it identities (identity.go says how they
 // are written), which it keeps until it is deleted. It has attributes, a JSON object whose
-// values stay the bytes that came (register.go says which of two values counts). It differs
+// values stay the bytes that came (Updater says which of two values counts). It differs
 // from analytics' person: nothing is merged, and a doubt is an error that a human settles.
 //
 // Backends: memoryprofile (the reference), sqliteprofile, postgresprofile. Promises are
@@ -12,8 +12,11 @@ package profile
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 )
 
@@ -84,8 +87,12 @@ type Updater interface {
 	// not_found where the tenant has no such profile (any more), business for a number to
 	// be added to something else (ErrNumber) and for ErrFull.
 	//
-	// Set, Once and Unset may be sent again and late: register.go says why the result is
-	// the same. An Add counts each time that it is sent: send it in the transaction that
+	// The value of an attribute is that of the latest Set, unless an Unset is later; else that
+	// of the earliest Once after the Unset; and the sum of the Adds since is added to it. Later
+	// is by the times of the events. A Once after an Add has no effect, whichever came first.
+	// Set, Once and Unset may be sent again and late: the result is the same, except that an
+	// Unset or Set with a time between those of two Adds keeps both, and that of three Onces or
+	// more an Unset after the first leaves the last. An Add counts each time that it is sent: send it in the transaction that
 	// ends its event's entry (Transactional), where it happens once.
 	Update(ctx context.Context, changes []Change) error
 }
@@ -116,6 +123,17 @@ type Profile struct {
 	Attributes map[string][]byte // JSON values as received
 	Created    time.Time         // by the store's clock, to the millisecond, UTC
 	Updated    time.Time         // last change of the attributes; at first Created
+}
+
+// Object is the attributes as one JSON object, sorted by key, each value as it was received.
+func (p *Profile) Object() []byte {
+	b, sep := []byte{'{'}, ""
+	for _, k := range slices.Sorted(maps.Keys(p.Attributes)) {
+		b, _ = jsontext.AppendQuote(append(b, sep...), k) // fails only for bytes that are not UTF-8
+		b = append(append(b, ':'), p.Attributes[k]...)
+		sep = ","
+	}
+	return append(b, '}')
 }
 
 // Directory is for people who look up profiles.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // Store is a profile.Store in memory. It may be used from several goroutines, and grows
@@ -19,9 +20,9 @@ type Store struct {
 	o profile.Options
 
 	mu      sync.Mutex // guards what follows, held for short work in memory only
-	names   map[profile.Name]uuid.UUID
-	records map[profile.Owner]*profile.Record
-	has     map[profile.Owner][]profile.Identity // sorted
+	names   map[rules.Name]uuid.UUID
+	records map[rules.Owner]*rules.Record
+	has     map[rules.Owner][]profile.Identity // sorted
 }
 
 var _ profile.Store = (*Store)(nil)
@@ -32,8 +33,8 @@ func New(o profile.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, names: map[profile.Name]uuid.UUID{}, records: map[profile.Owner]*profile.Record{},
-		has: map[profile.Owner][]profile.Identity{}}, nil
+	return &Store{o: o, names: map[rules.Name]uuid.UUID{}, records: map[rules.Owner]*rules.Record{},
+		has: map[rules.Owner][]profile.Identity{}}, nil
 }
 
 // Resolve implements profile.Resolver.
@@ -41,7 +42,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := profile.NewBatch(asks, answers, s.o)
+	b, err := rules.NewBatch(asks, answers, s.o)
 	if err != nil {
 		return err
 	}
@@ -64,10 +65,10 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	}
 	now := s.o.Now().UnixMilli()
 	for _, o := range b.Created {
-		s.records[o] = &profile.Record{Owner: o, Created: now, Updated: now}
+		s.records[o] = &rules.Record{Owner: o, Created: now, Updated: now}
 	}
 	for _, g := range b.Given {
-		o := profile.Owner{Tenant: g.Tenant, ID: g.Profile}
+		o := rules.Owner{Tenant: g.Tenant, ID: g.Profile}
 		s.names[g.Name] = g.Profile
 		at, _ := slices.BinarySearchFunc(s.has[o], g.Identity, profile.Identity.Compare)
 		s.has[o] = slices.Insert(s.has[o], at, g.Identity)
@@ -80,7 +81,7 @@ func (s *Store) Update(ctx context.Context, changes []profile.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := profile.NewEdit(changes)
+	e := rules.NewEdit(changes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range e.Owners {
@@ -102,14 +103,14 @@ func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (*profile.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.show(profile.Owner{Tenant: tenant, ID: id}); p != nil {
+	if p := s.show(rules.Owner{Tenant: tenant, ID: id}); p != nil {
 		return p, nil
 	}
-	return nil, profile.NotFound(tenant, id)
+	return nil, rules.NotFound(tenant, id)
 }
 
 // show returns the profile of an owner, or nil.
-func (s *Store) show(o profile.Owner) *profile.Profile {
+func (s *Store) show(o rules.Owner) *profile.Profile {
 	r := s.records[o]
 	if r == nil {
 		return nil
@@ -122,16 +123,16 @@ func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	n, err := profile.Sought(tenant, by)
+	n, err := rules.Sought(tenant, by)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id, ok := s.names[n]; ok {
-		return s.show(profile.Owner{Tenant: tenant, ID: id}), nil
+		return s.show(rules.Owner{Tenant: tenant, ID: id}), nil
 	}
-	return nil, profile.NobodyHas(n)
+	return nil, rules.NobodyHas(n)
 }
 
 // List implements profile.Directory.
@@ -144,16 +145,16 @@ func (s *Store) List(ctx context.Context, tenant string, after uuid.UUID, limit 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	from := profile.Owner{Tenant: tenant, ID: after}
-	var page []profile.Owner
+	from := rules.Owner{Tenant: tenant, ID: after}
+	var page []rules.Owner
 	for o := range s.records {
 		if o.Tenant == tenant && o.Compare(from) > 0 {
 			page = append(page, o)
 		}
 	}
-	slices.SortFunc(page, profile.Owner.Compare)
+	slices.SortFunc(page, rules.Owner.Compare)
 	var ps []*profile.Profile
-	for _, o := range page[:min(len(page), profile.Page(limit))] {
+	for _, o := range page[:min(len(page), rules.Page(limit))] {
 		ps = append(ps, s.show(o))
 	}
 	return ps, nil
@@ -169,10 +170,10 @@ func (s *Store) Delete(ctx context.Context, tenant string, id uuid.UUID) (bool, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := profile.Owner{Tenant: tenant, ID: id}
+	o := rules.Owner{Tenant: tenant, ID: id}
 	_, there := s.records[o]
 	for _, i := range s.has[o] {
-		delete(s.names, profile.Name{Tenant: tenant, Identity: i})
+		delete(s.names, rules.Name{Tenant: tenant, Identity: i})
 	}
 	delete(s.has, o)
 	delete(s.records, o)

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // Store is a profile.Store in PostgreSQL. It may be used from several goroutines.
@@ -57,7 +58,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := profile.NewBatch(asks, answers, s.o)
+	b, err := rules.NewBatch(asks, answers, s.o)
 	if err != nil || len(b.Names) == 0 {
 		return err
 	}
@@ -74,7 +75,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 }
 
 // again calls try until it is not raced.
-func again(b *profile.Batch, try func() error) error {
+func again(b *rules.Batch, try func() error) error {
 	for range tries {
 		if err := try(); !errors.Is(err, errRaced) {
 			return err
@@ -89,7 +90,7 @@ func (s *Store) Update(ctx context.Context, changes []profile.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := profile.NewEdit(changes)
+	e := rules.NewEdit(changes)
 	if len(e.Owners) > 0 {
 		if err := s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.update(ctx, tx, e) }); err != nil {
 			return fmt.Errorf("update %d profiles: %w", len(e.Owners), err)
@@ -112,7 +113,7 @@ func (w within) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := profile.NewBatch(asks, answers, w.s.o)
+	b, err := rules.NewBatch(asks, answers, w.s.o)
 	if err != nil || len(b.Names) == 0 {
 		return err
 	}
@@ -132,7 +133,7 @@ func (w within) Update(ctx context.Context, changes []profile.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := profile.NewEdit(changes)
+	e := rules.NewEdit(changes)
 	if len(e.Owners) > 0 {
 		if err := w.s.update(ctx, w.tx, e); err != nil {
 			return fmt.Errorf("update %d profiles: %w", len(e.Owners), err)

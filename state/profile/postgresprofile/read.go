@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // Each is one statement, so that a profile and its identities are of one moment.
@@ -37,7 +38,7 @@ func (s *Store) show(ctx context.Context, statement string, args ...any) (ps []*
 		for i := range kinds {
 			identities[i] = profile.Identity{Kind: profile.Kind(kinds[i]), Value: values[i]}
 		}
-		r.Registers, err = profile.Decode(r.ID, registers)
+		r.Registers, err = rules.Decode(r.ID, registers)
 		ps = append(ps, r.Show(identities))
 		return err
 	}, statement, args...)
@@ -54,14 +55,14 @@ func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (*profile.
 		return nil, fmt.Errorf("get profile %v: %w", id, err)
 	}
 	if len(ps) == 0 {
-		return nil, profile.NotFound(tenant, id)
+		return nil, rules.NotFound(tenant, id)
 	}
 	return ps[0], nil
 }
 
 // Find implements profile.Directory.
 func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (*profile.Profile, error) {
-	n, err := profile.Sought(tenant, by)
+	n, err := rules.Sought(tenant, by)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (*
 		return nil, fmt.Errorf("find a profile: %w", err)
 	}
 	if len(ps) == 0 {
-		return nil, profile.NobodyHas(n)
+		return nil, rules.NobodyHas(n)
 	}
 	return ps[0], nil
 }
@@ -80,7 +81,7 @@ func (s *Store) List(ctx context.Context, tenant string, after uuid.UUID, limit 
 	if err := profile.CheckTenant(tenant); err != nil {
 		return nil, err
 	}
-	ps, err := s.show(ctx, selectPage, tenant, [16]byte(after), profile.Page(limit))
+	ps, err := s.show(ctx, selectPage, tenant, [16]byte(after), rules.Page(limit))
 	if err != nil {
 		return nil, fmt.Errorf("list profiles: %w", err)
 	}

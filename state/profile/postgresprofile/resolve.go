@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // Names are looked up one after the other: a join would be planned for the empty table, as
@@ -50,7 +51,7 @@ type querier interface {
 }
 
 // load reads what a batch needs.
-func load(ctx context.Context, q querier, b *profile.Batch) error {
+func load(ctx context.Context, q querier, b *rules.Batch) error {
 	tenants, kinds, values := columns(b.Names)
 	rows, err := q.Query(ctx, selectOwners, tenants, kinds, values)
 	if err := postgresdb.Each(rows, err, func(rows pgx.Rows) error {
@@ -86,7 +87,7 @@ func load(ctx context.Context, q querier, b *profile.Batch) error {
 }
 
 // columns are names in the form of statements.
-func columns(names []profile.Name) (tenants []string, kinds []int16, values []string) {
+func columns(names []rules.Name) (tenants []string, kinds []int16, values []string) {
 	for _, n := range names {
 		tenants, kinds, values = append(tenants, n.Tenant), append(kinds, int16(n.Kind)), append(values, n.Value)
 	}
@@ -95,7 +96,7 @@ func columns(names []profile.Name) (tenants []string, kinds []int16, values []st
 
 // owners are profiles in the form of statements; not uuid.UUID, which the driver needs four
 // times longer to send.
-func owners(os []profile.Owner) (tenants []string, ids [][16]byte) {
+func owners(os []rules.Owner) (tenants []string, ids [][16]byte) {
 	for _, o := range os {
 		tenants, ids = append(tenants, o.Tenant), append(ids, o.ID)
 	}
@@ -104,7 +105,7 @@ func owners(os []profile.Owner) (tenants []string, ids [][16]byte) {
 
 // store writes what a batch has decided in one round trip, or returns errRaced: then
 // everything is to be undone.
-func (s *Store) store(ctx context.Context, tx pgx.Tx, b *profile.Batch) error {
+func (s *Store) store(ctx context.Context, tx pgx.Tx, b *rules.Batch) error {
 	todo := &pgx.Batch{}
 	held, given := 0, int64(0)
 	if len(b.Attached) > 0 {
@@ -117,7 +118,7 @@ func (s *Store) store(ctx context.Context, tx pgx.Tx, b *profile.Batch) error {
 		tenants, ids := owners(b.Created)
 		todo.Queue(insertProfiles, tenants, ids, s.now())
 	}
-	names, profiles := make([]profile.Name, len(b.Given)), make([][16]byte, len(b.Given))
+	names, profiles := make([]rules.Name, len(b.Given)), make([][16]byte, len(b.Given))
 	for i, g := range b.Given {
 		names[i], profiles[i] = g.Name, g.Profile
 	}
@@ -138,7 +139,7 @@ func (s *Store) store(ctx context.Context, tx pgx.Tx, b *profile.Batch) error {
 func (s *Store) now() time.Time { return time.UnixMilli(s.o.Now().UnixMilli()) }
 
 // update locks, changes and writes the profiles of an edit.
-func (s *Store) update(ctx context.Context, tx pgx.Tx, e *profile.Edit) error {
+func (s *Store) update(ctx context.Context, tx pgx.Tx, e *rules.Edit) error {
 	tenants, ids := owners(e.Owners)
 	rows, err := tx.Query(ctx, lockProfiles, tenants, ids)
 	if err := postgresdb.Each(rows, err, func(rows pgx.Rows) error {
@@ -146,7 +147,7 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, e *profile.Edit) error {
 		if err != nil {
 			return err
 		}
-		r.Registers, err = profile.Decode(r.ID, registers)
+		r.Registers, err = rules.Decode(r.ID, registers)
 		e.Found(r, err)
 		return nil
 	}); err != nil {
@@ -170,8 +171,8 @@ func (s *Store) update(ctx context.Context, tx pgx.Tx, e *profile.Edit) error {
 }
 
 // scan reads tenant, id, created, updated and registers, and more columns into more.
-func scan(rows pgx.Rows, more ...any) (*profile.Record, []byte, error) {
-	r := new(profile.Record)
+func scan(rows pgx.Rows, more ...any) (*rules.Record, []byte, error) {
+	r := new(rules.Record)
 	var registers []byte
 	var created, updated time.Time
 	if err := rows.Scan(slices.Concat([]any{&r.Tenant, (*[16]byte)(&r.ID), &created, &updated, &registers}, more)...); err != nil {

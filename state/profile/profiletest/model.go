@@ -31,7 +31,7 @@ type op struct {
 }
 
 // history is what a model must follow. It draws different times for all operations on an
-// attribute, and does not mix the operations whose order of arrival counts by register.go.
+// attribute, and does not mix the operations whose order of arrival counts.
 type history struct {
 	people []*person
 	used   map[string]bool

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 const (
@@ -36,7 +37,7 @@ func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (p *profil
 func get(tx *sqlitedb.Tx, tenant string, id uuid.UUID) (*profile.Profile, error) {
 	ps, err := show(tx, tenant, selectRecords+")", tenant, id[:])
 	if err == nil && len(ps) == 0 {
-		err = profile.NotFound(tenant, id)
+		err = rules.NotFound(tenant, id)
 	}
 	if err != nil {
 		return nil, err
@@ -46,14 +47,14 @@ func get(tx *sqlitedb.Tx, tenant string, id uuid.UUID) (*profile.Profile, error)
 
 // show reads the profiles of a statement with their identities.
 func show(tx *sqlitedb.Tx, tenant, statement string, args ...any) ([]*profile.Profile, error) {
-	var records []*profile.Record
+	var records []*rules.Record
 	if err := each(tx, statement, args, func(rows *sql.Rows) error {
 		r, registers, err := scan(rows, tenant)
 		if err != nil {
 			return err
 		}
 		records = append(records, r)
-		r.Registers, err = profile.Decode(r.ID, registers)
+		r.Registers, err = rules.Decode(r.ID, registers)
 		return err
 	}); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func show(tx *sqlitedb.Tx, tenant, statement string, args ...any) ([]*profile.Pr
 
 // Find implements profile.Directory.
 func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (p *profile.Profile, err error) {
-	n, err := profile.Sought(tenant, by)
+	n, err := rules.Sought(tenant, by)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (s *Store) Find(ctx context.Context, tenant string, by profile.Identity) (p
 		var id []byte
 		switch err := tx.QueryRow(selectOwner, n.Tenant, n.Kind, n.Value).Scan(&id); {
 		case errors.Is(err, sql.ErrNoRows):
-			return profile.NobodyHas(n)
+			return rules.NobodyHas(n)
 		case err != nil:
 			return err
 		}
@@ -106,7 +107,7 @@ func (s *Store) List(ctx context.Context, tenant string, after uuid.UUID, limit 
 		return nil, err
 	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
-		ps, err = show(tx, tenant, selectPage, tenant, after[:], profile.Page(limit))
+		ps, err = show(tx, tenant, selectPage, tenant, after[:], rules.Page(limit))
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // lookupKeys is how many keys one statement looks up at most.
@@ -73,11 +74,11 @@ func runs[T any](all []T, together func(a, b T) bool, do func(part []T) error) e
 }
 
 // load reads what a batch needs: one statement for each tenant and kind.
-func load(tx *sqlitedb.Tx, b *profile.Batch) error {
+func load(tx *sqlitedb.Tx, b *rules.Batch) error {
 	var value string
 	var id sql.RawBytes
-	together := func(a, b profile.Name) bool { return a.Tenant == b.Tenant && a.Kind == b.Kind }
-	if err := runs(b.Names, together, func(names []profile.Name) error {
+	together := func(a, b rules.Name) bool { return a.Tenant == b.Tenant && a.Kind == b.Kind }
+	if err := runs(b.Names, together, func(names []rules.Name) error {
 		n := names[0]
 		return among(tx, selectOwners, "", []any{n.Tenant, n.Kind}, len(names), func(i int) any { return names[i].Value }, func(rows *sql.Rows) error {
 			if err := rows.Scan(&value, &id); err != nil {
@@ -106,7 +107,7 @@ func load(tx *sqlitedb.Tx, b *profile.Batch) error {
 }
 
 // store writes what a batch has decided.
-func (s *Store) store(tx *sqlitedb.Tx, b *profile.Batch) error {
+func (s *Store) store(tx *sqlitedb.Tx, b *rules.Batch) error {
 	now := s.o.Now().UnixMilli()
 	args := make([]any, 0, 4*len(b.Given))
 	for _, o := range b.Created {
@@ -126,16 +127,16 @@ func (s *Store) store(tx *sqlitedb.Tx, b *profile.Batch) error {
 }
 
 // update applies an edit on the writer.
-func (s *Store) update(tx *sqlitedb.Tx, e *profile.Edit) error {
-	together := func(a, b profile.Owner) bool { return a.Tenant == b.Tenant }
-	if err := runs(e.Owners, together, func(owners []profile.Owner) error {
+func (s *Store) update(tx *sqlitedb.Tx, e *rules.Edit) error {
+	together := func(a, b rules.Owner) bool { return a.Tenant == b.Tenant }
+	if err := runs(e.Owners, together, func(owners []rules.Owner) error {
 		tenant := owners[0].Tenant
 		return among(tx, selectRecords, "", []any{tenant}, len(owners), func(i int) any { return owners[i].ID[:] }, func(rows *sql.Rows) error {
 			r, registers, err := scan(rows, tenant)
 			if err != nil {
 				return err
 			}
-			r.Registers, err = profile.Decode(r.ID, registers)
+			r.Registers, err = rules.Decode(r.ID, registers)
 			e.Found(r, err)
 			return nil
 		})
@@ -154,8 +155,8 @@ func (s *Store) update(tx *sqlitedb.Tx, e *profile.Edit) error {
 }
 
 // scan reads the columns of selectRecords.
-func scan(rows *sql.Rows, tenant string) (r *profile.Record, registers []byte, err error) {
-	r = &profile.Record{Owner: profile.Owner{Tenant: tenant}}
+func scan(rows *sql.Rows, tenant string) (r *rules.Record, registers []byte, err error) {
+	r = &rules.Record{Owner: rules.Owner{Tenant: tenant}}
 	var id sql.RawBytes
 	if err := rows.Scan(&id, &r.Created, &r.Updated, &registers); err != nil {
 		return nil, nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
 // steps are the tables. A released step is never edited.
@@ -63,7 +64,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := profile.NewBatch(asks, answers, s.o)
+	b, err := rules.NewBatch(asks, answers, s.o)
 	if err != nil || len(b.Names) == 0 {
 		return err
 	}
@@ -79,7 +80,7 @@ func (s *Store) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 }
 
 // resolve does a whole batch on the writer.
-func (s *Store) resolve(tx *sqlitedb.Tx, b *profile.Batch) error {
+func (s *Store) resolve(tx *sqlitedb.Tx, b *rules.Batch) error {
 	if err := load(tx, b); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (s *Store) Update(ctx context.Context, changes []profile.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := profile.NewEdit(changes)
+	e := rules.NewEdit(changes)
 	if len(e.Owners) > 0 {
 		if err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error { return s.update(tx, e) }); err != nil {
 			return fmt.Errorf("update %d profiles: %w", len(e.Owners), err)
@@ -117,7 +118,7 @@ func (w within) Resolve(ctx context.Context, asks []profile.Ask, answers []profi
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b, err := profile.NewBatch(asks, answers, w.s.o)
+	b, err := rules.NewBatch(asks, answers, w.s.o)
 	if err != nil || len(b.Names) == 0 {
 		return err
 	}
@@ -131,7 +132,7 @@ func (w within) Update(ctx context.Context, changes []profile.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	e := profile.NewEdit(changes)
+	e := rules.NewEdit(changes)
 	if err := w.s.update(w.tx, e); err != nil {
 		return fmt.Errorf("update %d profiles: %w", len(e.Owners), err)
 	}

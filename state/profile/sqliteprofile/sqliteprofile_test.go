@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/rules"
 	"github.com/tidemill/tidemill/state/profile/profiletest"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 )
@@ -119,10 +120,10 @@ func TestDamagedAttributesConcernTheirProfileOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed, ok := errors.AsType[*tidemill.Partial](s.Update(t.Context(), cs))
-	if !ok || len(failed.Failed) != 1 || failed.Failed[0].Index != 0 || !errors.Is(failed.Failed[0].Err, profile.ErrDamaged) {
+	if !ok || len(failed.Failed) != 1 || failed.Failed[0].Index != 0 || !errors.Is(failed.Failed[0].Err, rules.ErrDamaged) {
 		t.Errorf("Update: %v", failed)
 	}
-	if _, err := s.Get(t.Context(), "club", got[0].Profile); !errors.Is(err, profile.ErrDamaged) || tidemill.KindOf(err) != tidemill.Internal {
+	if _, err := s.Get(t.Context(), "club", got[0].Profile); !errors.Is(err, rules.ErrDamaged) || tidemill.KindOf(err) != tidemill.Internal {
 		t.Errorf("Get: %v is %v", err, tidemill.KindOf(err))
 	}
 	if p, err := s.Get(t.Context(), "club", got[1].Profile); err != nil || string(p.Object()) != `{"n":2}` {

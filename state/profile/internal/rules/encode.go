@@ -1,11 +1,9 @@
-package profile
+package rules
 
 import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"maps"
-	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -93,12 +91,12 @@ func (e *encoder) stamp(s stamp) {
 
 // Decode reads what AppendBinary wrote of a profile; anything else is ErrDamaged. The result
 // points into b, which must not change any more.
-func Decode(profile uuid.UUID, b []byte) (Registers, error) {
+func Decode(id uuid.UUID, b []byte) (Registers, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
 	damaged := func(why string) (Registers, error) {
-		return nil, tidemill.Fail(tidemill.Internal, "read profile %v: %w (%s)", profile, ErrDamaged, why)
+		return nil, tidemill.Fail(tidemill.Internal, "read profile %v: %w (%s)", id, ErrDamaged, why)
 	}
 	if len(b) < encodingHead || b[0] != encodingVersion {
 		return damaged("of an unknown version")
@@ -168,16 +166,6 @@ func (rs Registers) AppendJSON(b []byte) []byte {
 			b = member(append(b, sep...), rs[i].Key, v)
 			sep = ","
 		}
-	}
-	return append(b, '}')
-}
-
-// Object is the attributes as one JSON object, sorted by key, each value as it was received.
-func (p *Profile) Object() []byte {
-	b, sep := []byte{'{'}, ""
-	for _, k := range slices.Sorted(maps.Keys(p.Attributes)) {
-		b = member(append(b, sep...), k, p.Attributes[k])
-		sep = ","
 	}
 	return append(b, '}')
 }

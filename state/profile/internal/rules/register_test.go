@@ -1,11 +1,9 @@
-package profile
+package rules
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/big"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,32 +11,33 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/profile"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // drawn are changes whose order of arrival must not matter: of one attribute at most two
 // Onces where it is unset too, and Sets and Unsets beside Adds only before or after all.
-func drawn(r *rapid.T) []Change {
-	kinds := map[string][]Op{"a": {Set, Unset}, "b": {Set, Once}, "c": {Set, Unset, Once}, "d": {Add}, "e": {Add, Set, Unset, Once}}
+func drawn(r *rapid.T) []profile.Change {
+	kinds := map[string][]profile.Op{"a": {profile.Set, profile.Unset}, "b": {profile.Set, profile.Once}, "c": {profile.Set, profile.Unset, profile.Once}, "d": {profile.Add}, "e": {profile.Add, profile.Set, profile.Unset, profile.Once}}
 	onces := map[string]int{}
-	cs := make([]Change, rapid.IntRange(1, 12).Draw(r, "changes"))
+	cs := make([]profile.Change, rapid.IntRange(1, 12).Draw(r, "changes"))
 	for i := range cs {
 		at := rapid.IntRange(0, 5).Draw(r, "at")
-		c := Change{Tenant: "t", Profile: uuid.UUID{1}, Event: fmt.Sprint(rapid.IntRange(0, 9).Draw(r, "event"), "-", i), At: noon.Add(time.Duration(at) * time.Second)}
+		c := profile.Change{Tenant: "t", Profile: uuid.UUID{1}, Event: fmt.Sprint(rapid.IntRange(0, 9).Draw(r, "event"), "-", i), At: noon.Add(time.Duration(at) * time.Second)}
 		for _, key := range []string{"a", "b", "c", "d", "e"} {
 			if rapid.IntRange(0, 2).Draw(r, key) > 0 {
 				continue
 			}
-			a := Attribute{Op: rapid.SampledFrom(kinds[key]).Draw(r, "operation"), Key: key, Value: fmt.Append(nil, rapid.IntRange(-9, 9).Draw(r, "value"))}
-			if a.Op == Once {
+			a := profile.Attribute{Op: rapid.SampledFrom(kinds[key]).Draw(r, "operation"), Key: key, Value: fmt.Append(nil, rapid.IntRange(-9, 9).Draw(r, "value"))}
+			if a.Op == profile.Once {
 				if onces[key]++; onces[key] > 2 && key != "b" {
 					continue
 				}
 			}
-			if key == "e" && a.Op != Add { // before or after all Adds, which are at 0 to 5
+			if key == "e" && a.Op != profile.Add { // before or after all Adds, which are at 0 to 5
 				c.At = noon.Add(time.Duration(rapid.SampledFrom([]int{-9, -8, 8, 9}).Draw(r, "far")) * time.Second)
-				c.Attributes = []Attribute{a}
+				c.Attributes = []profile.Attribute{a}
 				break
 			}
 			c.Attributes = append(c.Attributes, a)
@@ -48,7 +47,7 @@ func drawn(r *rapid.T) []Change {
 	return cs
 }
 
-func played(t fataler, rs Registers, cs []Change) Registers {
+func played(t fataler, rs Registers, cs []profile.Change) Registers {
 	for i := range cs {
 		if err := cs[i].Check(); err != nil {
 			t.Fatalf("%+v: %v", cs[i], err)
@@ -83,9 +82,9 @@ func TestTheOrderOfArrivalDoesNotMatter(t *testing.T) {
 }
 
 // bytesOf are those that are no Add.
-func bytesOf(as []Attribute) (rest []Attribute) {
+func bytesOf(as []profile.Attribute) (rest []profile.Attribute) {
 	for _, a := range as {
-		if a.Op != Add {
+		if a.Op != profile.Add {
 			rest = append(rest, a)
 		}
 	}
@@ -119,7 +118,7 @@ func TestWhatIsStoredIsRead(t *testing.T) {
 
 // FuzzDecode holds that damage with a right checksum is no panic, and grows nothing.
 func FuzzDecode(f *testing.F) {
-	f.Add(played(f, nil, []Change{{Tenant: "t", Attributes: []Attribute{{Op: Set, Key: "a", Value: []byte("1")}, {Op: Once, Key: "b", Value: []byte("2")}, {Op: Add, Key: "c", Value: []byte("3")}, {Op: Unset, Key: "d"}}}}).AppendBinary(nil)[encodingHead:])
+	f.Add(played(f, nil, []profile.Change{{Tenant: "t", Attributes: []profile.Attribute{{Op: profile.Set, Key: "a", Value: []byte("1")}, {Op: profile.Once, Key: "b", Value: []byte("2")}, {Op: profile.Add, Key: "c", Value: []byte("3")}, {Op: profile.Unset, Key: "d"}}}}).AppendBinary(nil)[encodingHead:])
 	f.Fuzz(func(t *testing.T, body []byte) {
 		b := append([]byte{encodingVersion, 0, 0, 0, 0}, body...)
 		c := checksum(body)
@@ -133,61 +132,33 @@ func FuzzDecode(f *testing.F) {
 
 func TestAnUnsetAttributeBeginsAnew(t *testing.T) {
 	const long = 100 * 365 * 24 * 60 * 60 // seconds, to before 1970
-	at := func(s int, op Op, v string) Change {
-		return Change{Tenant: "t", Event: fmt.Sprint(s), At: noon.Add(time.Duration(s) * time.Second), Attributes: []Attribute{{Op: op, Key: "k", Value: []byte(v)}}}
+	at := func(s int, op profile.Op, v string) profile.Change {
+		return profile.Change{Tenant: "t", Event: fmt.Sprint(s), At: noon.Add(time.Duration(s) * time.Second), Attributes: []profile.Attribute{{Op: op, Key: "k", Value: []byte(v)}}}
 	}
 	for _, c := range []struct {
 		name string
-		cs   []Change
+		cs   []profile.Change
 		want string
 	}{
-		{"the first Once after it counts", []Change{at(1, Once, "1"), at(2, Unset, ""), at(3, Once, "3"), at(4, Once, "4")}, `{"k":3}`},
-		{"also where it came late", []Change{at(1, Once, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
-		{"of three Onces a late one leaves the last", []Change{at(1, Once, "1"), at(3, Once, "3"), at(4, Once, "4"), at(2, Unset, "")}, `{"k":4}`},
-		{"Adds after it", []Change{at(1, Add, "1"), at(2, Unset, ""), at(3, Add, "3")}, `{"k":3}`},
-		{"a late one between two Adds keeps both", []Change{at(1, Add, "1"), at(3, Add, "3"), at(2, Unset, "")}, `{"k":4}`},
-		{"a Once after an Add has nothing to do", []Change{at(2, Once, "100"), at(1, Add, "1")}, `{"k":1}`},
-		{"a Once before an Add is added to", []Change{at(2, Add, "1"), at(1, Once, "100")}, `{"k":101}`},
-		{"a text that comes late beneath a sum is the text", []Change{at(2, Add, "1"), at(1, Set, `"x"`)}, `{"k":"x"}`},
-		{"the earliest Add says whether a Once came before", []Change{at(3, Add, "1"), at(1, Add, "1"), at(2, Once, "100")}, `{"k":2}`},
-		{"an Add of one instant with a Set is added to it", []Change{at(1, Set, "5"), at(1, Add, "1")}, `{"k":6}`},
-		{"whichever came first", []Change{at(1, Add, "1"), at(1, Set, "5")}, `{"k":6}`},
-		{"a Set before 1970 is unset", []Change{at(-long, Set, "1"), at(1-long, Unset, "")}, `{}`},
-		{"a Once before 1970", []Change{at(-long, Once, "1")}, `{"k":1}`},
-		{"Adds before 1970", []Change{at(-long, Add, "1"), at(-long, Add, "1")}, `{"k":2}`},
-		{"an Add before a Set that came after an Unset", []Change{at(1, Unset, ""), at(3, Set, "3"), at(2, Add, "1")}, `{"k":3}`},
-		{"a Set hides a Once for as long as it stands", []Change{at(1, Set, "1"), at(3, Once, "3"), at(2, Unset, "")}, `{"k":3}`},
+		{"the first Once after it counts", []profile.Change{at(1, profile.Once, "1"), at(2, profile.Unset, ""), at(3, profile.Once, "3"), at(4, profile.Once, "4")}, `{"k":3}`},
+		{"also where it came late", []profile.Change{at(1, profile.Once, "1"), at(3, profile.Once, "3"), at(2, profile.Unset, "")}, `{"k":3}`},
+		{"of three Onces a late one leaves the last", []profile.Change{at(1, profile.Once, "1"), at(3, profile.Once, "3"), at(4, profile.Once, "4"), at(2, profile.Unset, "")}, `{"k":4}`},
+		{"Adds after it", []profile.Change{at(1, profile.Add, "1"), at(2, profile.Unset, ""), at(3, profile.Add, "3")}, `{"k":3}`},
+		{"a late one between two Adds keeps both", []profile.Change{at(1, profile.Add, "1"), at(3, profile.Add, "3"), at(2, profile.Unset, "")}, `{"k":4}`},
+		{"a Once after an Add has nothing to do", []profile.Change{at(2, profile.Once, "100"), at(1, profile.Add, "1")}, `{"k":1}`},
+		{"a Once before an Add is added to", []profile.Change{at(2, profile.Add, "1"), at(1, profile.Once, "100")}, `{"k":101}`},
+		{"a text that comes late beneath a sum is the text", []profile.Change{at(2, profile.Add, "1"), at(1, profile.Set, `"x"`)}, `{"k":"x"}`},
+		{"the earliest Add says whether a Once came before", []profile.Change{at(3, profile.Add, "1"), at(1, profile.Add, "1"), at(2, profile.Once, "100")}, `{"k":2}`},
+		{"an Add of one instant with a Set is added to it", []profile.Change{at(1, profile.Set, "5"), at(1, profile.Add, "1")}, `{"k":6}`},
+		{"whichever came first", []profile.Change{at(1, profile.Add, "1"), at(1, profile.Set, "5")}, `{"k":6}`},
+		{"a Set before 1970 is unset", []profile.Change{at(-long, profile.Set, "1"), at(1-long, profile.Unset, "")}, `{}`},
+		{"a Once before 1970", []profile.Change{at(-long, profile.Once, "1")}, `{"k":1}`},
+		{"Adds before 1970", []profile.Change{at(-long, profile.Add, "1"), at(-long, profile.Add, "1")}, `{"k":2}`},
+		{"an Add before a Set that came after an Unset", []profile.Change{at(1, profile.Unset, ""), at(3, profile.Set, "3"), at(2, profile.Add, "1")}, `{"k":3}`},
+		{"a Set hides a Once for as long as it stands", []profile.Change{at(1, profile.Set, "1"), at(3, profile.Once, "3"), at(2, profile.Unset, "")}, `{"k":3}`},
 	} {
 		if got := string(played(t, nil, c.cs).AppendJSON(nil)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
-	}
-}
-
-func TestPlusIsExact(t *testing.T) {
-	digits := rapid.StringMatching(`-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,20})?([eE][+-]?[0-9])?`)
-	rapid.Check(t, func(r *rapid.T) {
-		a, b := digits.Draw(r, "a"), digits.Draw(r, "b")
-		x, _ := new(big.Rat).SetString(a)
-		y, _ := new(big.Rat).SetString(b)
-		sum, ok := plus([]byte(" "+a), []byte(b+"\n"))
-		got, number := new(big.Rat).SetString(string(sum))
-		if !ok || !number || got.Cmp(x.Add(x, y)) != 0 || strings.ContainsAny(string(sum), "eE+") || (&Attribute{Op: Set, Key: "k", Value: sum}).check() != "" {
-			r.Fatalf("%s + %s = %s (%v)", a, b, sum, ok)
-		}
-	})
-	nines := strings.Repeat("9", maxNumber)
-	for _, c := range [][3]string{{"1", "2", "3"}, {"0.1", "0.2", "0.3"}, {"12.50", "1", "13.50"}, {"999999999999999999", "1", "1000000000000000000"},
-		{"-0.5", "0.25", "-0.25"}, {"0.05", "-0.05", "0.00"}, {"1e2", "1", "101"}, {"1E-2", "0", "0.01"}, {"-0", "0", "0"},
-		{"-" + nines, "0", "-" + nines}, {"0." + nines, "0", "0." + nines}} {
-		if got, ok := plus([]byte(c[0]), []byte(c[1])); !ok || string(got) != c[2] {
-			t.Errorf("%s + %s = %s (%v), want %s", c[0], c[1], got, ok, c[2])
-		}
-	}
-	for _, c := range [][2]string{{nines, "1"}, {"-" + nines, "-1"}, {"1e100", "0"}, {"1e-101", "0"}, {"0", `"1"`}, {"true", "0"}, {"1e9999999999999999999", "0"}, {nines + "9", "0"}, {"", "0"},
-		{nines + "99e-50", "0"}, {"0." + nines + "9e50", "0"}, {"1-1", "0"}, {"1ex", "0"}, {"1e-9223372036854775808", "0"}} {
-		if got, ok := plus([]byte(c[0]), []byte(c[1])); ok {
-			t.Errorf("%s + %s = %s, want it refused", c[0], c[1], got)
 		}
 	}
 }
@@ -196,12 +167,18 @@ func TestPlusIsExact(t *testing.T) {
 // takes what is not later with it.
 func TestOperationsOfOneInstant(t *testing.T) {
 	at := func(n int64) stamp { return stamp{micro: n} }
-	set := func(v string) *Attribute { return &Attribute{Op: Set, Key: "k", Value: []byte(v)} }
-	once := func(v string) *Attribute { return &Attribute{Op: Once, Key: "k", Value: []byte(v)} }
-	add := func(v string) *Attribute { return &Attribute{Op: Add, Key: "k", Value: []byte(v)} }
-	unset := &Attribute{Op: Unset, Key: "k"}
+	set := func(v string) *profile.Attribute {
+		return &profile.Attribute{Op: profile.Set, Key: "k", Value: []byte(v)}
+	}
+	once := func(v string) *profile.Attribute {
+		return &profile.Attribute{Op: profile.Once, Key: "k", Value: []byte(v)}
+	}
+	add := func(v string) *profile.Attribute {
+		return &profile.Attribute{Op: profile.Add, Key: "k", Value: []byte(v)}
+	}
+	unset := &profile.Attribute{Op: profile.Unset, Key: "k"}
 	type op struct {
-		a *Attribute
+		a *profile.Attribute
 		s stamp
 	}
 	for _, c := range []struct {
@@ -248,17 +225,17 @@ func TestOperationsOfOneInstant(t *testing.T) {
 // Whose identities are to be counted: of all who have one of several names, unless all names
 // are of one.
 func TestWhoseIdentitiesAreCounted(t *testing.T) {
-	o, err := Options{}.WithDefaults()
+	o, err := profile.Options{}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	mail, phone := Name{"t", Identity{Email, "a@x.example"}}, Name{"t", Identity{Phone, "+4930123456"}}
+	mail, phone := Name{"t", profile.Identity{Kind: profile.Email, Value: "a@x.example"}}, Name{"t", profile.Identity{Kind: profile.Phone, Value: "+4930123456"}}
 	one, other := uuid.UUID{1}, uuid.UUID{2}
 	for _, c := range []struct {
 		mail, phone uuid.UUID // zero: of no profile
 		want        []Owner
 	}{{want: nil}, {mail: one, want: []Owner{{"t", one}}}, {mail: one, phone: one, want: nil}, {mail: other, phone: one, want: []Owner{{"t", one}, {"t", other}}}} {
-		b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}}}, make([]Answer, 1), o)
+		b, err := NewBatch([]profile.Ask{{Tenant: "t", Identities: profile.Identities{Email: "a@x.example", Phone: "+4930123456"}}}, make([]profile.Answer, 1), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,23 +253,23 @@ func TestWhoseIdentitiesAreCounted(t *testing.T) {
 // What a batch of asks decides to write.
 func TestWhatABatchWrites(t *testing.T) {
 	next := byte(0)
-	o, err := Options{Externals: 1, NewID: func() uuid.UUID { next++; return uuid.UUID{next} }}.WithDefaults()
+	o, err := profile.Options{Externals: 1, NewID: func() uuid.UUID { next++; return uuid.UUID{next} }}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks := []Ask{
-		{Tenant: "t", Identities: Identities{Email: "a@x.example"}, Create: true},                       // made here
-		{Tenant: "t", Identities: Identities{Email: "a@x.example", Phone: "+4930123456"}, Create: true}, // attaches to it
-		{Tenant: "t", Identities: Identities{Email: "b@x.example", External: "e"}},                      // attaches to one that was there
-		{Tenant: "t", Identities: Identities{Email: "c@x.example"}},                                     // of no profile, and not to be made
+	asks := []profile.Ask{
+		{Tenant: "t", Identities: profile.Identities{Email: "a@x.example"}, Create: true},                       // made here
+		{Tenant: "t", Identities: profile.Identities{Email: "a@x.example", Phone: "+4930123456"}, Create: true}, // attaches to it
+		{Tenant: "t", Identities: profile.Identities{Email: "b@x.example", External: "e"}},                      // attaches to one that was there
+		{Tenant: "t", Identities: profile.Identities{Email: "c@x.example"}},                                     // of no profile, and not to be made
 	}
-	answers := make([]Answer, len(asks))
+	answers := make([]profile.Answer, len(asks))
 	b, err := NewBatch(asks, answers, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	there := uuid.UUID{200}
-	b.Has(Name{"t", Identity{Email, "b@x.example"}}, there)
+	b.Has(Name{"t", profile.Identity{Kind: profile.Email, Value: "b@x.example"}}, there)
 	if got := fmt.Sprint(b.Crowd()); got != fmt.Sprint([]Owner{{"t", there}}) {
 		t.Errorf("who may be given a name: %v", got)
 	}

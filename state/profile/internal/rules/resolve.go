@@ -1,8 +1,7 @@
-package profile
+package rules
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,38 +9,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/profile"
 )
-
-// ErrNotFound says that the profile does not exist. It comes with kind not_found: an event
-// may have overtaken the one that creates it.
-var ErrNotFound = errors.New("profile not found")
-
-// ErrFull says that a profile has as many identities or attributes as it may. It comes with
-// kind business.
-var ErrFull = errors.New("the profile is full")
-
-// AmbiguousError says that the identities of one event belong to different profiles. It
-// comes with kind business: a human decides which is right.
-type AmbiguousError struct {
-	Profiles []uuid.UUID // two or three, in the order of Kinds
-	Kinds    []Kind      // the identity that led to each
-}
-
-func (e *AmbiguousError) Error() string {
-	var b strings.Builder
-	sep := "the identities belong to different profiles: "
-	for i, id := range e.Profiles {
-		fmt.Fprintf(&b, "%sthe %v to %v", sep, e.Kinds[i], id)
-		sep = ", "
-	}
-	b.WriteString("; correct the event, or delete one of them")
-	return b.String()
-}
 
 // Name is an identity of a tenant; at most one profile has it.
 type Name struct {
 	Tenant string
-	Identity
+	profile.Identity
 }
 
 // Compare orders names by tenant, then as identities, byte for byte: the order in which
@@ -79,26 +53,26 @@ type Batch struct {
 	Given    []Gift  // in the order of their asks
 	Attached []Owner // existing profiles that are given a name; sorted, each once
 
-	asks    []Ask
+	asks    []profile.Ask
 	wants   [][]Name // of each ask; nil: answered
-	answers []Answer
+	answers []profile.Answer
 	owners  map[Name]uuid.UUID
-	counts  map[uuid.UUID]*[Phone + 1]int
+	counts  map[uuid.UUID]*[profile.Phone + 1]int
 	fresh   map[uuid.UUID]bool // created profiles
-	o       Options
+	o       profile.Options
 }
 
 // NewBatch checks the asks and answers the invalid ones. Options must have their defaults.
-func NewBatch(asks []Ask, answers []Answer, o Options) (*Batch, error) {
+func NewBatch(asks []profile.Ask, answers []profile.Answer, o profile.Options) (*Batch, error) {
 	if len(answers) < len(asks) {
 		return nil, fmt.Errorf("resolve %d profiles: there is room for %d answers", len(asks), len(answers))
 	}
 	b := &Batch{asks: asks, answers: answers[:len(asks)], o: o, wants: make([][]Name, len(asks)), Names: make([]Name, 0, 3*len(asks)),
-		owners: make(map[Name]uuid.UUID, len(asks)), counts: map[uuid.UUID]*[Phone + 1]int{}, fresh: map[uuid.UUID]bool{}}
+		owners: make(map[Name]uuid.UUID, len(asks)), counts: map[uuid.UUID]*[profile.Phone + 1]int{}, fresh: map[uuid.UUID]bool{}}
 	for i := range asks {
 		ids, err := asks[i].Identities.Normal()
-		if err = cmp.Or(CheckTenant(asks[i].Tenant), err); err != nil {
-			answers[i] = Answer{Err: err}
+		if err = cmp.Or(profile.CheckTenant(asks[i].Tenant), err); err != nil {
+			answers[i] = profile.Answer{Err: err}
 			continue
 		}
 		at := len(b.Names)
@@ -113,7 +87,7 @@ func NewBatch(asks []Ask, answers []Answer, o Options) (*Batch, error) {
 }
 
 // Has says that a profile has a name.
-func (b *Batch) Has(n Name, profile uuid.UUID) { b.owners[n] = profile }
+func (b *Batch) Has(n Name, id uuid.UUID) { b.owners[n] = id }
 
 // Crowd are the profiles whose numbers of identities matter: they may be given one or have
 // reached their limit; sorted, each once.
@@ -138,13 +112,13 @@ func (b *Batch) Crowd() []Owner {
 }
 
 // Counts says how many identities of a kind a profile has; none is the default.
-func (b *Batch) Counts(profile uuid.UUID, k Kind, n int) { b.count(profile)[k] = n }
+func (b *Batch) Counts(id uuid.UUID, k profile.Kind, n int) { b.count(id)[k] = n }
 
-func (b *Batch) count(profile uuid.UUID) *[Phone + 1]int {
-	c := b.counts[profile]
+func (b *Batch) count(id uuid.UUID) *[profile.Phone + 1]int {
+	c := b.counts[id]
 	if c == nil {
-		c = new([Phone + 1]int)
-		b.counts[profile] = c
+		c = new([profile.Phone + 1]int)
+		b.counts[id] = c
 	}
 	return c
 }
@@ -162,32 +136,32 @@ func (b *Batch) Decide() (write bool) {
 	return len(b.Given) > 0
 }
 
-func (b *Batch) decide(want []Name, create bool) Answer {
+func (b *Batch) decide(want []Name, create bool) profile.Answer {
 	var profiles []uuid.UUID
-	var kinds []Kind
+	var kinds []profile.Kind
 	missing := make([]Name, 0, len(want))
 	for _, n := range want {
 		id, ok := b.owners[n]
 		switch {
 		case !ok:
 			missing = append(missing, n)
-		case n.Kind > External && want[0].Kind == External && b.another(id, want[0]):
+		case n.Kind > profile.External && want[0].Kind == profile.External && b.another(id, want[0]):
 		case !slices.Contains(profiles, id):
 			profiles, kinds = append(profiles, id), append(kinds, n.Kind)
 		}
 	}
 	switch {
 	case len(profiles) > 1:
-		return Answer{Err: &tidemill.Error{Kind: tidemill.Business, Err: &AmbiguousError{profiles, kinds}}}
+		return profile.Answer{Err: &tidemill.Error{Kind: tidemill.Business, Err: &profile.AmbiguousError{Profiles: profiles, Kinds: kinds}}}
 	case len(profiles) == 1:
 		return b.attach(profiles[0], missing)
 	case !create:
-		return Answer{Err: notFound()}
+		return profile.Answer{Err: notFound()}
 	}
 	id := b.o.NewID()
 	b.Created, b.fresh[id] = append(b.Created, Owner{want[0].Tenant, id}), true
 	b.give(id, missing)
-	return Answer{Profile: id, New: true}
+	return profile.Answer{Profile: id, New: true}
 }
 
 // another says whether a profile is somebody else than the owner of this external id.
@@ -195,24 +169,24 @@ func (b *Batch) another(id uuid.UUID, external Name) bool {
 	if owner, ok := b.owners[external]; ok && owner == id {
 		return false
 	}
-	return b.count(id)[External] >= b.o.Externals
+	return b.count(id)[profile.External] >= b.o.Externals
 }
 
 // attach gives names without an owner to a profile that was found by another name.
-func (b *Batch) attach(id uuid.UUID, names []Name) Answer {
+func (b *Batch) attach(id uuid.UUID, names []Name) profile.Answer {
 	if len(names) == 0 {
-		return Answer{Profile: id}
+		return profile.Answer{Profile: id}
 	}
 	for _, n := range names { // externals have their own limit: this would be another
-		if b.count(id)[n.Kind] >= MaxEach {
-			return Answer{Err: tidemill.Fail(tidemill.Business, "attach an identity to profile %v: %w: it has %d of kind %v", id, ErrFull, MaxEach, n.Kind)}
+		if b.count(id)[n.Kind] >= profile.MaxEach {
+			return profile.Answer{Err: tidemill.Fail(tidemill.Business, "attach an identity to profile %v: %w: it has %d of kind %v", id, profile.ErrFull, profile.MaxEach, n.Kind)}
 		}
 	}
 	if !b.fresh[id] {
 		b.Attached = append(b.Attached, Owner{names[0].Tenant, id})
 	}
 	b.give(id, names)
-	return Answer{Profile: id}
+	return profile.Answer{Profile: id}
 }
 
 func (b *Batch) give(id uuid.UUID, names []Name) {
@@ -231,23 +205,23 @@ func (b *Batch) Again() {
 	b.Created, b.Given, b.Attached = nil, nil, nil
 }
 
-func notFound() error { return &tidemill.Error{Kind: tidemill.NotFound, Err: ErrNotFound} }
+func notFound() error { return &tidemill.Error{Kind: tidemill.NotFound, Err: profile.ErrNotFound} }
 
 // NotFound is the error of a profile that does not exist.
 func NotFound(tenant string, id uuid.UUID) error {
-	return tidemill.Fail(tidemill.NotFound, "profile %v of tenant %.80q: %w", id, tenant, ErrNotFound)
+	return tidemill.Fail(tidemill.NotFound, "profile %v of tenant %.80q: %w", id, tenant, profile.ErrNotFound)
 }
 
 // Sought is the name that Find looks for.
-func Sought(tenant string, by Identity) (Name, error) {
+func Sought(tenant string, by profile.Identity) (Name, error) {
 	n, err := by.Normal()
 	if err == nil && n.Value == "" {
-		err = bad(n.Kind, "it is empty")
+		err = tidemill.Fail(tidemill.Validation, "%w: %v: it is empty", profile.ErrIdentity, n.Kind)
 	}
-	return Name{tenant, n}, cmp.Or(CheckTenant(tenant), err)
+	return Name{tenant, n}, cmp.Or(profile.CheckTenant(tenant), err)
 }
 
 // NobodyHas is the error of an identity that no profile has.
 func NobodyHas(n Name) error {
-	return tidemill.Fail(tidemill.NotFound, "the profile of this %v of tenant %.80q: %w", n.Kind, n.Tenant, ErrNotFound)
+	return tidemill.Fail(tidemill.NotFound, "the profile of this %v of tenant %.80q: %w", n.Kind, n.Tenant, profile.ErrNotFound)
 }

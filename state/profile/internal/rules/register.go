@@ -1,17 +1,14 @@
-package profile
+package rules
 
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/profile"
+	"github.com/tidemill/tidemill/state/profile/internal/number"
 )
-
-// ErrNumber says that the attribute's value is not a number that can be added to. It comes
-// with kind business.
-var ErrNumber = errors.New("no number to add to")
 
 // Registers are the attributes of a profile, sorted by key. Beside its value each keeps the
 // latest Set, the latest Unset, the earliest and the latest Once after it, and the sum of
@@ -19,9 +16,7 @@ var ErrNumber = errors.New("no number to add to")
 // effect that they would have had in time, and Set, Once and Unset may be sent any number
 // of times.
 //
-// The value is the Set, unless the Unset is later; else the earliest Once after the Unset;
-// and the sum is added to that. The latest Set or Unset overwrites an earlier Add. A Once
-// after an Add has no effect, whichever came first.
+// The value is as profile.Updater says. The latest Set or Unset overwrites an earlier Add.
 //
 // The order of arrival counts in two cases only. Adds are kept as one sum: a Set or Unset
 // that arrives late, with a time between those of two Adds, cannot tell them apart any
@@ -100,20 +95,20 @@ func (r *Register) reset() (s stamp, ok bool) {
 }
 
 // apply applies one operation of an event.
-func (r *Register) apply(a *Attribute, s stamp, now time.Time) error {
+func (r *Register) apply(a *profile.Attribute, s stamp, now time.Time) error {
 	before, written := r.reset()
-	if a.Arrival && (a.Op == Set || a.Op == Unset) {
+	if a.Arrival && (a.Op == profile.Set || a.Op == profile.Unset) {
 		s.micro = now.UnixMicro()
 		if written {
 			s.micro = max(s.micro, before.micro+1)
 		}
 	}
 	switch a.Op {
-	case Set:
+	case profile.Set:
 		if w := (write{s, a.Value}); r.has&hasSet == 0 || r.set.compare(w) < 0 {
 			r.set, r.has = write{s, bytes.Clone(a.Value)}, r.has|hasSet
 		}
-	case Once:
+	case profile.Once:
 		if r.has&hasUnset != 0 && s.compare(r.unset) <= 0 {
 			return nil
 		}
@@ -127,11 +122,11 @@ func (r *Register) apply(a *Attribute, s stamp, now time.Time) error {
 		if r.last.compare(w) < 0 {
 			r.last = w
 		}
-	case Unset:
+	case profile.Unset:
 		if r.has&hasUnset == 0 || r.unset.compare(s) < 0 {
 			r.unset, r.has = s, r.has|hasUnset
 		}
-	case Add:
+	case profile.Add:
 		return r.add(a, s)
 	}
 	r.forget()
@@ -139,22 +134,22 @@ func (r *Register) apply(a *Attribute, s stamp, now time.Time) error {
 }
 
 // add adds a number, unless a later operation has overwritten it.
-func (r *Register) add(a *Attribute, s stamp) error {
+func (r *Register) add(a *profile.Attribute, s stamp) error {
 	if before, written := r.reset(); written && s.compare(before) < 0 {
 		return nil
 	}
-	if base, ok := r.base(); ok && !null(base) {
-		if _, ok := parse(base); !ok {
-			return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: it is %.40q; want a number of at most %d digits", a.Key, ErrNumber, base, maxNumber)
+	if base, ok := r.base(); ok && !number.Null(base) {
+		if !number.Valid(base) {
+			return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: it is %.40q; want a number of at most %d digits", a.Key, profile.ErrNumber, base, number.MaxDigits)
 		}
 	}
 	sum, from, to := []byte("0"), s, s
 	if r.has&hasSum != 0 {
 		sum, from, to = r.sum, earlier(r.from, s), later(r.to, s)
 	}
-	sum, ok := plus(sum, a.Value)
+	sum, ok := number.Plus(sum, a.Value)
 	if !ok {
-		return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: the sum would have more than %d digits", a.Key, ErrNumber, maxNumber)
+		return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: the sum would have more than %d digits", a.Key, profile.ErrNumber, number.MaxDigits)
 	}
 	r.sum, r.from, r.to, r.has = sum, from, to, r.has|hasSum
 	return nil
@@ -201,16 +196,14 @@ func (r *Register) Value() ([]byte, bool) {
 	switch {
 	case r.has&hasSum == 0:
 		return base, ok
-	case !ok || null(base):
+	case !ok || number.Null(base):
 		return r.sum, true
 	}
-	if v, ok := plus(base, r.sum); ok {
+	if v, ok := number.Plus(base, r.sum); ok {
 		return v, true
 	}
 	return base, true // a later event says that it is not a number
 }
-
-func null(v []byte) bool { return string(bytes.Trim(v, space)) == "null" }
 
 // Attributes are the values by key. They share no memory with the registers.
 func (rs Registers) Attributes() map[string][]byte {

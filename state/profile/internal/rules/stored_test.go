@@ -1,4 +1,4 @@
-package profile
+package rules
 
 import (
 	"encoding/hex"
@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/state/profile"
 )
 
 // of are registers after these operations on attribute k, a second apart.
-func of(t *testing.T, ops ...Op) (rs Registers) {
+func of(t *testing.T, ops ...profile.Op) (rs Registers) {
 	t.Helper()
-	var cs []Change
+	var cs []profile.Change
 	for i, op := range ops {
-		cs = append(cs, Change{Tenant: "t", Event: "e", At: noon.Add(time.Duration(i) * time.Second), Attributes: []Attribute{{Op: op, Key: "k", Value: []byte("12")}}})
+		cs = append(cs, profile.Change{Tenant: "t", Event: "e", At: noon.Add(time.Duration(i) * time.Second), Attributes: []profile.Attribute{{Op: op, Key: "k", Value: []byte("12")}}})
 	}
 	return played(t, nil, cs)
 }
@@ -26,8 +28,8 @@ func of(t *testing.T, ops ...Op) (rs Registers) {
 func TestTheStoredFormStays(t *testing.T) {
 	for want, rs := range map[string]Registers{
 		"": of(t),
-		"013a9c9ef101016b010180c0f8daa6fda506348971f713c5ea49023132": of(t, Set),
-		"01aa869baf01016b8f0180dbe6dda6fda506348971f713c5ea490231320180c9f2dba6fda506348971f713c5ea490231320180d2ecdca6fda506348971f713c5ea490231320180c0f8daa6fda506348971f713c5ea490180e4e0dea6fda506348971f713c5ea4900023132": of(t, Unset, Once, Once, Set, Add),
+		"013a9c9ef101016b010180c0f8daa6fda506348971f713c5ea49023132": of(t, profile.Set),
+		"01aa869baf01016b8f0180dbe6dda6fda506348971f713c5ea490231320180c9f2dba6fda506348971f713c5ea490231320180d2ecdca6fda506348971f713c5ea490231320180c0f8daa6fda506348971f713c5ea490180e4e0dea6fda506348971f713c5ea4900023132": of(t, profile.Unset, profile.Once, profile.Once, profile.Set, profile.Add),
 	} {
 		if got := hex.EncodeToString(rs.AppendBinary(nil)); got != want {
 			t.Errorf("stored as %s, want %s", got, want)
@@ -37,7 +39,7 @@ func TestTheStoredFormStays(t *testing.T) {
 
 func TestTheSizeIsThatOfAllParts(t *testing.T) {
 	const head, at, value = 4 + 1 + 1, 20, 4 + 2
-	for op, want := range map[Op]int{Set: head + at + value, Unset: head + at, Once: head + 2*(at+value), Add: head + 2*at + value} {
+	for op, want := range map[profile.Op]int{profile.Set: head + at + value, profile.Unset: head + at, profile.Once: head + 2*(at+value), profile.Add: head + 2*at + value} {
 		if got := of(t, op).size(); got != want {
 			t.Errorf("after %v it is %d, want %d", op, got, want)
 		}
@@ -46,12 +48,12 @@ func TestTheSizeIsThatOfAllParts(t *testing.T) {
 
 func TestWhatIsTooLargeMayStayAsLarge(t *testing.T) {
 	var rs Registers
-	value := strings.Repeat("1", MaxValue)
-	for i := range MaxBytes/MaxValue + 1 {
+	value := strings.Repeat("1", profile.MaxValue)
+	for i := range profile.MaxBytes/profile.MaxValue + 1 {
 		rs = append(rs, Register{Key: fmt.Sprintf("k%02d", i), has: hasSet, set: write{value: []byte(value)}})
 	}
-	for size, want := range map[int]error{MaxValue - 1: nil, MaxValue: nil, MaxValue + 1: ErrFull} {
-		c := Change{At: noon, Attributes: []Attribute{{Op: Set, Key: "k00", Value: []byte(strings.Repeat("2", size))}}}
+	for size, want := range map[int]error{profile.MaxValue - 1: nil, profile.MaxValue: nil, profile.MaxValue + 1: profile.ErrFull} {
+		c := profile.Change{At: noon, Attributes: []profile.Attribute{{Op: profile.Set, Key: "k00", Value: []byte(strings.Repeat("2", size))}}}
 		if _, _, err := rs.apply(&c, noon); !errors.Is(err, want) {
 			t.Errorf("a value of %d bytes: %v, want %v", size, err, want)
 		}
@@ -62,7 +64,7 @@ func TestWhatIsTooLargeMayStayAsLarge(t *testing.T) {
 func TestAttributesMayFillTheirRoom(t *testing.T) {
 	var rs Registers
 	add := func(size int) error {
-		c := Change{At: noon, Attributes: []Attribute{{Op: Set, Key: fmt.Sprintf("k%02d", len(rs)), Value: []byte(strings.Repeat("1", size))}}}
+		c := profile.Change{At: noon, Attributes: []profile.Attribute{{Op: profile.Set, Key: fmt.Sprintf("k%02d", len(rs)), Value: []byte(strings.Repeat("1", size))}}}
 		more, _, err := rs.apply(&c, noon)
 		if err == nil {
 			rs = more
@@ -70,25 +72,25 @@ func TestAttributesMayFillTheirRoom(t *testing.T) {
 		return err
 	}
 	const beside = 4 + 1 + 3 + 20 + 4 // of a value of such a key
-	for rs.size()+2*(beside+MaxValue) <= MaxBytes {
-		if err := add(MaxValue); err != nil {
+	for rs.size()+2*(beside+profile.MaxValue) <= profile.MaxBytes {
+		if err := add(profile.MaxValue); err != nil {
 			t.Fatal(err)
 		}
 	}
-	room := MaxBytes - rs.size() - beside
-	if err := add(min(room, MaxValue)); err != nil {
+	room := profile.MaxBytes - rs.size() - beside
+	if err := add(min(room, profile.MaxValue)); err != nil {
 		t.Fatal(err)
 	}
-	if room = MaxBytes - rs.size() - beside; room > 0 {
-		if err := add(room + 1); !errors.Is(err, ErrFull) {
+	if room = profile.MaxBytes - rs.size() - beside; room > 0 {
+		if err := add(room + 1); !errors.Is(err, profile.ErrFull) {
 			t.Errorf("a byte too many: %v, want ErrFull", err)
 		}
 		if err := add(room); err != nil {
 			t.Error(err)
 		}
 	}
-	if rs.size() != MaxBytes {
-		t.Errorf("%d bytes, want %d", rs.size(), MaxBytes)
+	if rs.size() != profile.MaxBytes {
+		t.Errorf("%d bytes, want %d", rs.size(), profile.MaxBytes)
 	}
 }
 
@@ -106,11 +108,11 @@ func TestRegistersOutOfOrderAreDamaged(t *testing.T) {
 
 // A second try knows nothing of the first, whose profile was not created.
 func TestASecondTryBeginsAnew(t *testing.T) {
-	o, err := Options{}.WithDefaults()
+	o, err := profile.Options{}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{External: "x"}, Create: true}}, make([]Answer, 1), o)
+	b, err := NewBatch([]profile.Ask{{Tenant: "t", Identities: profile.Identities{External: "x"}, Create: true}}, make([]profile.Answer, 1), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,23 +124,8 @@ func TestASecondTryBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestOnlyDepthIsDeep(t *testing.T) {
-	for v, want := range map[string]bool{
-		"[" + strings.Repeat("[],", MaxDepth) + "{}]":                               false,
-		"[" + strings.Repeat(`{"a":0},`, MaxDepth) + "{}]":                          false,
-		strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth):               false,
-		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1):           true,
-		strings.Repeat(`{"a":`, MaxDepth+1) + "0" + strings.Repeat("}", MaxDepth+1): true,
-		`"\"` + strings.Repeat("[", MaxDepth+1) + `"`:                               false,
-	} {
-		if deep([]byte(v)) != want {
-			t.Errorf("%.30s… is deep: %v", v, !want)
-		}
-	}
-}
-
 func TestPages(t *testing.T) {
-	for n, want := range map[int]int{-1: 100, 0: 100, 1: 1, MaxPage: MaxPage, MaxPage + 1: MaxPage} {
+	for n, want := range map[int]int{-1: 100, 0: 100, 1: 1, profile.MaxPage: profile.MaxPage, profile.MaxPage + 1: profile.MaxPage} {
 		if got := Page(n); got != want {
 			t.Errorf("Page(%d) = %d, want %d", n, got, want)
 		}
@@ -147,28 +134,28 @@ func TestPages(t *testing.T) {
 
 // Backends lock in this order, and each once.
 func TestNamesAndOwnersAreSorted(t *testing.T) {
-	o, err := Options{}.WithDefaults()
+	o, err := profile.Options{}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asks []Ask
+	var asks []profile.Ask
 	for _, x := range []string{"b", "a", "b"} {
-		asks = append(asks, Ask{Tenant: "t", Identities: Identities{External: x, Email: x + "@x.example"}, Create: true})
+		asks = append(asks, profile.Ask{Tenant: "t", Identities: profile.Identities{External: x, Email: x + "@x.example"}, Create: true})
 	}
-	b, err := NewBatch(asks, make([]Answer, len(asks)), o)
+	b, err := NewBatch(asks, make([]profile.Answer, len(asks)), o)
 	if err != nil || len(b.Names) != 4 || !slices.IsSortedFunc(b.Names, Name.Compare) {
 		t.Errorf("names %+v, %v; want 4, sorted", b.Names, err)
 	}
 	first, second := uuid.UUID{1}, uuid.UUID{2}
 	for i, n := range b.Names {
-		if n.Kind == External {
+		if n.Kind == profile.External {
 			b.Has(n, []uuid.UUID{second, first}[i%2])
 		}
 	}
 	if got := b.Crowd(); !slices.Equal(got, []Owner{{"t", first}, {"t", second}}) {
 		t.Errorf("crowd %+v, want both, sorted, each once", got)
 	}
-	e := NewEdit([]Change{{Tenant: "t", Profile: second}, {Tenant: "t", Profile: first}, {Tenant: "t", Profile: second}})
+	e := NewEdit([]profile.Change{{Tenant: "t", Profile: second}, {Tenant: "t", Profile: first}, {Tenant: "t", Profile: second}})
 	if !slices.Equal(e.Owners, []Owner{{"t", first}, {"t", second}}) {
 		t.Errorf("owners %+v, want both, sorted, each once", e.Owners)
 	}
@@ -176,11 +163,11 @@ func TestNamesAndOwnersAreSorted(t *testing.T) {
 
 // What says nothing new is no change, and leaves the time of the last one.
 func TestWhatSaysNothingNewIsNotWritten(t *testing.T) {
-	c := Change{Tenant: "t", Profile: uuid.UUID{1}, Event: "e", At: noon, Attributes: []Attribute{{Op: Set, Key: "k", Value: []byte("1")}}}
+	c := profile.Change{Tenant: "t", Profile: uuid.UUID{1}, Event: "e", At: noon, Attributes: []profile.Attribute{{Op: profile.Set, Key: "k", Value: []byte("1")}}}
 	r := &Record{Owner: Owner{"t", c.Profile}}
 	for _, want := range []int{1, 0} {
 		before := r.Updated
-		e := NewEdit([]Change{c})
+		e := NewEdit([]profile.Change{c})
 		e.Found(r, nil)
 		e.Apply(noon.Add(time.Duration(2-want) * time.Hour))
 		if len(e.Changed) != want || (r.Updated == before) != (want == 0) {
@@ -190,12 +177,12 @@ func TestWhatSaysNothingNewIsNotWritten(t *testing.T) {
 }
 
 func TestNothingGivenIsNothingToWrite(t *testing.T) {
-	o, err := Options{}.WithDefaults()
+	o, err := profile.Options{}.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for create, want := range map[bool]bool{true: true, false: false} {
-		b, err := NewBatch([]Ask{{Tenant: "t", Identities: Identities{External: "x"}, Create: create}}, make([]Answer, 1), o)
+		b, err := NewBatch([]profile.Ask{{Tenant: "t", Identities: profile.Identities{External: "x"}, Create: create}}, make([]profile.Answer, 1), o)
 		if err != nil || b.Decide() != want {
 			t.Errorf("create %v: there is something to write: %v, %v", create, !want, err)
 		}

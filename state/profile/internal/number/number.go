@@ -1,4 +1,5 @@
-package profile
+// Package number adds JSON numbers exactly, as they are written.
+package number
 
 import (
 	"bytes"
@@ -7,9 +8,9 @@ import (
 	"strings"
 )
 
-// maxNumber is how many digits a number in a sum may have on either side of the point:
+// MaxDigits is how many digits a number in a sum may have on either side of the point:
 // 1e1000000000 must not fill the memory.
-const maxNumber = 100
+const MaxDigits = 100
 
 // space of JSON.
 const space = " \t\r\n"
@@ -17,8 +18,17 @@ const space = " \t\r\n"
 // decimal is coef / 10^scale.
 type decimal struct {
 	coef  *big.Int
-	scale int // 0 to maxNumber
+	scale int // 0 to MaxDigits
 }
+
+// Valid says whether v is a JSON number that can be added to.
+func Valid(v []byte) bool {
+	_, ok := parse(v)
+	return ok
+}
+
+// Null says whether v is the JSON null.
+func Null(v []byte) bool { return string(bytes.Trim(v, space)) == "null" }
 
 // parse reads a JSON number exactly.
 func parse(v []byte) (decimal, bool) {
@@ -30,12 +40,12 @@ func parse(v []byte) (decimal, bool) {
 	exponent := 0
 	if scientific {
 		var err error
-		if exponent, err = strconv.Atoi(power); err != nil || exponent < -2*maxNumber || exponent > 2*maxNumber {
+		if exponent, err = strconv.Atoi(power); err != nil || exponent < -2*MaxDigits || exponent > 2*MaxDigits {
 			return decimal{}, false
 		}
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	if len(whole) > maxNumber+1 || len(fraction) > maxNumber {
+	if len(whole) > MaxDigits+1 || len(fraction) > MaxDigits {
 		return decimal{}, false
 	}
 	coef, ok := new(big.Int).SetString(whole+fraction, 10)
@@ -57,19 +67,19 @@ func (d *decimal) to(scale int) {
 }
 
 func (d *decimal) bounded() bool {
-	if d.scale > maxNumber || d.coef.BitLen() > 4*2*maxNumber {
+	if d.scale > MaxDigits || d.coef.BitLen() > 4*2*MaxDigits {
 		return false
 	}
 	digits := len(d.coef.Text(10))
 	if d.coef.Sign() < 0 {
 		digits--
 	}
-	return digits-d.scale <= maxNumber
+	return digits-d.scale <= MaxDigits
 }
 
-// plus adds two JSON numbers exactly, with as many digits after the point as the longer
+// Plus adds two JSON numbers exactly, with as many digits after the point as the longer
 // one: 12.50 + 1 is 13.50.
-func plus(a, b []byte) ([]byte, bool) {
+func Plus(a, b []byte) ([]byte, bool) {
 	if m, ok := small(a); ok {
 		if n, ok := small(b); ok {
 			return strconv.AppendInt(nil, m+n, 10), true
