@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,16 +33,6 @@ type Record struct {
 // milliseconds. The message's times are kept as received.
 func Instant(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC() // a zero time stays zero
-}
-
-// CheckPut refuses dead letters that could not be found again.
-func CheckPut(letters []tidemill.DeadLetter) error {
-	for i := range letters {
-		if l := &letters[i]; l.Pipeline == "" || l.Message == nil {
-			return fmt.Errorf("put dead letter %d of %d: it has no pipeline or no message", i+1, len(letters))
-		}
-	}
-	return nil
 }
 
 // Full is the error of a Put without room.
@@ -152,16 +141,6 @@ func (r *Record) Holds(m tidemill.Mark) bool {
 	return r.State == Replaying && r.Handed > 0 && !r.Until.IsZero() && (m == tidemill.Mark{} || m == r.Position())
 }
 
-// CheckSettle refuses settlements without a meaning.
-func CheckSettle(ends []tidemill.Settlement) error {
-	for i := range ends {
-		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
-			return fmt.Errorf("settle replayed letter %q: it is done without a fate", s.ID)
-		}
-	}
-	return nil
-}
-
 // Settle ends the newest hand-out as s says and reports whether the dead letter is gone.
 // The caller has checked Holds.
 func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
@@ -182,18 +161,6 @@ func (r *Record) Settle(s *tidemill.Settlement, now time.Time) (gone bool) {
 		return true
 	}
 	return false
-}
-
-// Ended is what a dead letter that is gone adds to the books: one, by Records where they
-// name one, else by its fate.
-func Ended(s *tidemill.Settlement) tidemill.Count {
-	if row := s.Row(); row.Total() == 1 && row.Dead == 0 {
-		return row
-	}
-	if s.Fate == tidemill.Delivered {
-		return tidemill.Count{Delivered: 1}
-	}
-	return tidemill.Count{Skipped: 1}
 }
 
 // Clone copies the dead letter with everything it refers to.

@@ -63,38 +63,6 @@ func TestOnlyAChangeIsAnEdit(t *testing.T) {
 	}
 }
 
-func TestSettlementsThatSayNothingAreRefused(t *testing.T) {
-	for _, s := range []tidemill.Settlement{{}, {End: tidemill.Left + 1, Fate: tidemill.Delivered}, {Fate: tidemill.Dead + 1}, {End: tidemill.Again, Fate: tidemill.Dead + 1}} {
-		if deadletter.CheckSettle([]tidemill.Settlement{{Fate: tidemill.Delivered}, s}) == nil {
-			t.Errorf("%+v is let pass", s)
-		}
-	}
-	for _, s := range []tidemill.Settlement{{Fate: tidemill.Delivered}, {Fate: tidemill.Dead}, {End: tidemill.Again}, {End: tidemill.Left}} {
-		if err := deadletter.CheckSettle([]tidemill.Settlement{s}); err != nil {
-			t.Errorf("%+v: %v", s, err)
-		}
-	}
-}
-
-func TestALetterThatIsGoneCountsOnce(t *testing.T) {
-	one, two := tidemill.Count{Delivered: 1}, tidemill.Count{Delivered: 1, Skipped: 1}
-	for _, c := range []struct {
-		s    tidemill.Settlement
-		want tidemill.Count
-	}{
-		{tidemill.Settlement{Fate: tidemill.Delivered}, one},
-		{tidemill.Settlement{Fate: tidemill.Skipped}, tidemill.Count{Skipped: 1}},
-		{tidemill.Settlement{Fate: tidemill.Skipped, Records: one}, one},
-		{tidemill.Settlement{Fate: tidemill.Skipped, Records: two}, tidemill.Count{Skipped: 1}},
-		{tidemill.Settlement{Fate: tidemill.Delivered, Records: two}, one},
-		{tidemill.Settlement{Fate: tidemill.Delivered, Records: tidemill.Count{Dead: 1}}, one},
-	} {
-		if got := deadletter.Ended(&c.s); got != c.want {
-			t.Errorf("%+v counts %+v, want %+v", c.s, got, c.want)
-		}
-	}
-}
-
 func TestACopySharesNothing(t *testing.T) {
 	var r, same deadletter.Record
 	for _, r := range []*deadletter.Record{&r, &same} {
@@ -108,18 +76,6 @@ func TestACopySharesNothing(t *testing.T) {
 	r.History[0].Cause = "!"
 	if !reflect.DeepEqual(c, &same.Letter) {
 		t.Errorf("it became %+v, want %+v", c, same.Letter)
-	}
-}
-
-func TestAShortHistoryIsDamaged(t *testing.T) {
-	whole := deadletter.EncodeHistory([]deadletter.Failure{{At: noon, Cause: "why", Answer: []byte("no")}})
-	for n := range whole {
-		if h, err := deadletter.DecodeHistory(whole[:n]); err == nil {
-			t.Errorf("%d of %d bytes are read as %+v", n, len(whole), h)
-		}
-	}
-	if h, err := deadletter.DecodeHistory(whole); err != nil || len(h) != 1 || string(h[0].Answer) != "no" {
-		t.Errorf("read as %+v, %v", h, err)
 	}
 }
 

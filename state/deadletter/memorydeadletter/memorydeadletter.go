@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // Store keeps dead letters in memory.
@@ -48,7 +49,7 @@ func New(o deadletter.Options) (*Store, error) {
 
 // Put implements deadletter.Store.
 func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil {
+	if err := cmp.Or(ctx.Err(), rules.CheckPut(letters)); err != nil {
 		return err
 	}
 	s.mu.Lock()

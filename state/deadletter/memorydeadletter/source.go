@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // source hands out the replaying dead letters of one pipeline.
@@ -71,7 +72,7 @@ func (c *source) take(into []*tidemill.Message) (n int, wait time.Duration) {
 
 // Settle implements tidemill.Source.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil {
 		return err
 	}
 	s := c.s
@@ -97,7 +98,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		again = again || e.End == tidemill.Again
 		if r.Settle(e, now) {
 			s.remove(r)
-			s.book(c.pipeline).Settled.Add(deadletter.Ended(e))
+			s.book(c.pipeline).Settled.Add(rules.Ended(e))
 		}
 	}
 	if again {

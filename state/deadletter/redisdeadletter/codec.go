@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // version is the first byte of every encoding here: a new form gets a new number.
@@ -76,8 +77,8 @@ const (
 func encodeLetter(r *deadletter.Record, flags byte) []byte {
 	b := append(make([]byte, 0, 128), version, flags, r.Priority)
 	b = binary.AppendVarint(b, wire.Millis(r.Edited))
-	b = deadletter.AppendMessage(b, &r.Message)
-	return binary.LittleEndian.AppendUint64(b, r.Sum(b))
+	b = rules.AppendMessage(b, &r.Message)
+	return binary.LittleEndian.AppendUint64(b, rules.SumOf(&r.Letter, b))
 }
 
 // rest is what decodeLetter finds beside the message.
@@ -101,6 +102,6 @@ func decodeLetter(b []byte, m *tidemill.Message) (of rest, err error) {
 		return of, errNewer
 	}
 	of.flags, m.Priority, of.edited = r.Byte(), r.Byte(), wire.Instant(r.Varint())
-	deadletter.ReadMessage(r, m)
+	rules.ReadMessage(r, m)
 	return of, r.End()
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 func FuzzMeta(f *testing.F) {
@@ -113,11 +114,11 @@ func FuzzEntry(f *testing.F) {
 }
 
 func TestEveryFlippedBitOfAHistoryIsFound(t *testing.T) {
-	b := []byte(deadletter.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}}))
+	b := []byte(rules.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}}))
 	for i := range len(b) * 8 {
 		c := bytes.Clone(b)
 		c[i/8] ^= 1 << (i % 8)
-		if _, err := deadletter.DecodeHistory(c); err == nil {
+		if _, err := rules.DecodeHistory(c); err == nil {
 			t.Errorf("bit %d was not missed", i)
 		}
 	}

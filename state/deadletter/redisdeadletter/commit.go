@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // stored is a dead letter as it was read, with its stored bytes.
@@ -135,7 +136,7 @@ func (c *change) append(args []string, pipeline int) []string {
 		p, ms := where(c.r)
 		meta, to, at = encodeMeta(c.r), string(p), strconv.FormatInt(ms, 10)
 		if c.history {
-			history = string(deadletter.EncodeHistory(c.r.History))
+			history = string(rules.EncodeHistory(c.r.History))
 		}
 		if c.replaced > 0 {
 			book = strconv.Itoa(c.replaced)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // Fields of an entry. Other programs read data.
@@ -101,7 +102,7 @@ func (e *entry) message(r *deadletter.Record) {
 	if r.Edited, r.Original = of.edited, nil; !r.Edited.IsZero() {
 		r.Original = []byte(e.fields[fieldOriginal])
 	}
-	if found := r.Sum(of.head); err != nil || found != of.sum {
+	if found := rules.SumOf(&r.Letter, of.head); err != nil || found != of.sum {
 		r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, of.sum)
 		r.Cause = r.Damaged
 	}

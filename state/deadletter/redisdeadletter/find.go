@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 const (
@@ -98,7 +99,7 @@ func (r stored) entryOf() string {
 // remember reads the dead letter's failures.
 func (r stored) remember(history string) {
 	var err error
-	if r.History, err = deadletter.DecodeHistory([]byte(history)); err != nil {
+	if r.History, err = rules.DecodeHistory([]byte(history)); err != nil {
 		r.History = []deadletter.Failure{{At: r.Last, Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
 	}
 	if n := len(r.History); n > 0 {

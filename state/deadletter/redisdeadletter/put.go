@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // tries is how often a change is made anew because another instance was faster. Each time
@@ -17,7 +18,7 @@ const tries = 1000
 // Put implements deadletter.Store: one script reads the stored state, one writes
 // everything.
 func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
+	if err := cmp.Or(ctx.Err(), rules.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
 	trim := map[string]int{} // dead letters to drop, by pipeline

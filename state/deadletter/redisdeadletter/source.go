@@ -14,7 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 const (
@@ -181,7 +181,7 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 // Settle implements tidemill.Source: one lookup and one script, and both again for dead
 // letters that changed in between.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil {
 		return err
 	}
 	var open []int
@@ -248,7 +248,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 		if r.Settle(e, now) {
 			ended[r.Seq] = true
 			ch.kind, ch.book = "del", "skipped"
-			if deadletter.Ended(e).Delivered > 0 {
+			if rules.Ended(e).Delivered > 0 {
 				ch.book = "replayed"
 			}
 		}

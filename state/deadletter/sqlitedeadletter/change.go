@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // changeRows is how many dead letters one transaction marks or discards: a few
@@ -110,7 +111,7 @@ func (s *Store) Edit(ctx context.Context, n deadletter.Name, payload []byte, see
 			return err
 		}
 		message := encodeMessage(&r.Message)
-		if err := writeBodies(tx, []any{r.Seq, message, r.Payload, r.Row, r.Original, r.Sum(message)}); err != nil {
+		if err := writeBodies(tx, []any{r.Seq, message, r.Payload, r.Row, r.Original, rules.SumOf(&r.Letter, message)}); err != nil {
 			return fmt.Errorf("edit a dead letter: %w", err)
 		}
 		if _, err := tx.Exec("UPDATE deadletter SET edited=? WHERE seq=?", wire.Millis(r.Edited), r.Seq); err != nil {

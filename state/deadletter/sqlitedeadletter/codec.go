@@ -3,7 +3,7 @@ package sqlitedeadletter
 import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/wire"
-	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // version is the first byte of every encoding here: a new form gets a new number.
@@ -11,7 +11,7 @@ const version = 1
 
 // encodeMessage writes all that is neither a column nor the payload.
 func encodeMessage(m *tidemill.Message) []byte {
-	return deadletter.AppendMessage(append(make([]byte, 0, 128), version, m.Priority), m)
+	return rules.AppendMessage(append(make([]byte, 0, 128), version, m.Priority), m)
 }
 
 // decodeMessage is the inverse of encodeMessage. It copies what it keeps.
@@ -21,6 +21,6 @@ func decodeMessage(b []byte, m *tidemill.Message) error {
 		return wire.ErrDamaged
 	}
 	m.Priority = r.Byte()
-	deadletter.ReadMessage(r, m)
+	rules.ReadMessage(r, m)
 	return r.End()
 }

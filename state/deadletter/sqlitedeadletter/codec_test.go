@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 func FuzzMessage(f *testing.F) {
@@ -31,14 +32,14 @@ func FuzzMessage(f *testing.F) {
 
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(deadletter.EncodeHistory(nil))
-	f.Add(deadletter.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "c\xff", Tries: 3}, {}}))
+	f.Add(rules.EncodeHistory(nil))
+	f.Add(rules.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "c\xff", Tries: 3}, {}}))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		fs, err := deadletter.DecodeHistory(in)
+		fs, err := rules.DecodeHistory(in)
 		if err != nil {
 			return
 		}
-		again, err := deadletter.DecodeHistory(deadletter.EncodeHistory(fs))
+		again, err := rules.DecodeHistory(rules.EncodeHistory(fs))
 		if err != nil || len(again) != len(fs) {
 			t.Errorf("%q: %d failures, then %d, %v", in, len(fs), len(again), err)
 		}
@@ -46,11 +47,11 @@ func FuzzHistory(f *testing.F) {
 }
 
 func TestEveryFlippedBitOfAHistoryIsFound(t *testing.T) {
-	b := deadletter.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}})
+	b := rules.EncodeHistory([]deadletter.Failure{{At: time.UnixMilli(1).UTC(), Kind: tidemill.Partner, Cause: "cause", Tries: 3}})
 	for i := range len(b) * 8 {
 		c := bytes.Clone(b)
 		c[i/8] ^= 1 << (i % 8)
-		if _, err := deadletter.DecodeHistory(c); err == nil {
+		if _, err := rules.DecodeHistory(c); err == nil {
 			t.Errorf("bit %d was not missed", i)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // nameOf is the name under which the dead letter is kept.
@@ -21,7 +22,7 @@ func nameOf(l *tidemill.DeadLetter) deadletter.Name {
 
 // Put implements deadletter.Store: one lookup and a few statements for many dead letters.
 func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckPut(letters)); err != nil || len(letters) == 0 {
+	if err := cmp.Or(ctx.Err(), rules.CheckPut(letters)); err != nil || len(letters) == 0 {
 		return err
 	}
 	encoded := make([][]byte, len(letters)) // while no other writer waits
@@ -29,7 +30,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	for i := range letters {
 		l := &letters[i]
 		encoded[i] = encodeMessage(l.Message)
-		sums[i] = deadletter.Sum(l.Pipeline, l.Message.Tenant, l.Message.ID, encoded[i], l.Message.Payload, l.Row)
+		sums[i] = rules.Sum(l.Pipeline, l.Message.Tenant, l.Message.ID, encoded[i], l.Message.Payload, l.Row)
 	}
 	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		found, err := lookupNames(tx, letters)
@@ -89,7 +90,7 @@ func (s *Store) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 			}
 			l, sum := &letters[c.body], sums[c.body]
 			if !c.r.Edited.IsZero() {
-				sum = c.r.Sum(encoded[c.body])
+				sum = rules.SumOf(&c.r.Letter, encoded[c.body])
 			}
 			bodies = append(bodies, c.r.Seq, encoded[c.body], l.Message.Payload, l.Row, c.r.Original, sum)
 		}
@@ -200,7 +201,7 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 	args := make([]any, 0, 12*len(rs))
 	for _, r := range rs {
 		args = append(args, r.Seq, []byte(r.Pipeline), []byte(r.Tenant), []byte(r.ID), r.Mark.Shard, r.Mark.Hi, r.Mark.Lo,
-			uint8(r.Kind), wire.Millis(r.First), wire.Millis(r.Last), r.Deaths, deadletter.EncodeHistory(r.History))
+			uint8(r.Kind), wire.Millis(r.First), wire.Millis(r.Last), r.Deaths, rules.EncodeHistory(r.History))
 	}
 	if _, err := tx.Bulk("INSERT INTO deadletter(seq,pipeline,tenant,id,shard,hi,lo,kind,first,last,deaths,history) VALUES ",
 		"(?,?,?,?,?,?,?,?,?,?,?,?)", "", args); err != nil {
@@ -213,7 +214,7 @@ func insert(tx *sqlitedb.Tx, rs []*deadletter.Record) error {
 func rewrite(tx *sqlitedb.Tx, rs []*deadletter.Record, damaged bool) error {
 	args := make([]any, 0, 10*len(rs))
 	for _, r := range rs {
-		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), wire.Millis(r.Last), r.Deaths, r.Replays, deadletter.EncodeHistory(r.History), wire.Millis(r.Edited))
+		args = append(args, r.Seq, r.Mark.Shard, r.Mark.Hi, r.Mark.Lo, uint8(r.Kind), wire.Millis(r.Last), r.Deaths, r.Replays, rules.EncodeHistory(r.History), wire.Millis(r.Edited))
 	}
 	head := "UPDATE deadletter SET damaged=0, "
 	if damaged {

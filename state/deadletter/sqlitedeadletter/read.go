@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 const (
@@ -73,7 +74,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 		return nil, fmt.Errorf("read a letter: %w", err)
 	}
 	var failed error
-	if r.History, failed = deadletter.DecodeHistory(history); failed != nil {
+	if r.History, failed = rules.DecodeHistory(history); failed != nil {
 		r.History = []deadletter.Failure{{At: wire.Instant(last), Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
 	}
 	if n := len(r.History); n > 0 {
@@ -90,7 +91,7 @@ func scan(rows *sql.Rows, withBody bool) (*deadletter.Record, error) {
 	mark := tidemill.Mark{Shard: uint32(shard), Hi: uint64(hi), Lo: uint64(lo)}
 	if withBody {
 		err := decodeMessage(message, &r.Message)
-		if found := r.Sum(message); err != nil || !stored.Valid || found != uint64(stored.Int64) {
+		if found := rules.SumOf(&r.Letter, message); err != nil || !stored.Valid || found != uint64(stored.Int64) {
 			r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, uint64(stored.Int64))
 			r.Cause = r.Damaged
 		}

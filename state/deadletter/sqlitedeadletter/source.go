@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 const (
@@ -114,7 +115,7 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (int, time.
 
 // Settle implements tidemill.Source: one lookup, and one statement for each kind of end.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), deadletter.CheckSettle(ends)); err != nil || len(ends) == 0 {
+	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
 	took := make([]tidemill.Outcome, len(ends))
@@ -148,7 +149,7 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 			case r.Settle(e, now):
 				r.State = "" // it has no holder any more
 				gone = append(gone, r.Seq)
-				row := deadletter.Ended(e)
+				row := rules.Ended(e)
 				change.replayed += int64(row.Delivered)
 				change.skipped += int64(row.Skipped)
 			case r.State == deadletter.Held:

@@ -1,4 +1,4 @@
-package deadletter_test
+package rules_test
 
 import (
 	"bytes"
@@ -10,7 +10,10 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Every part of a message is read back as it was written.
 func TestMessagesAreReadBack(t *testing.T) {
@@ -18,10 +21,10 @@ func TestMessagesAreReadBack(t *testing.T) {
 		Mark:   tidemill.Mark{Shard: 5, Epoch: 6, Hi: 7, Lo: 8},
 		Header: []tidemill.Field{{Name: []byte("n"), Value: []byte("v")}, {Name: []byte("n"), Value: []byte{0xff}}}}
 	for _, want := range []tidemill.Message{whole, {Header: []tidemill.Field{}}} {
-		b := deadletter.AppendMessage([]byte("before"), &want)
+		b := rules.AppendMessage([]byte("before"), &want)
 		r := wire.NewReader(b[len("before"):])
 		var got tidemill.Message
-		deadletter.ReadMessage(r, &got)
+		rules.ReadMessage(r, &got)
 		if got.Key == nil {
 			got.Key = []byte{}
 		}
@@ -45,18 +48,18 @@ func TestHistoriesAreReadBack(t *testing.T) {
 		"one":     {{At: noon, Kind: tidemill.Partner, Cause: "why", Tries: 3}},
 		"answers": {{At: noon, Cause: "first", Answer: []byte("no")}, {At: noon.Add(time.Second), Kind: tidemill.Timeout, Tries: 1}, {At: noon, Answer: []byte{}}},
 	} {
-		b := deadletter.EncodeHistory(want)
-		got, err := deadletter.DecodeHistory(b)
+		b := rules.EncodeHistory(want)
+		got, err := rules.DecodeHistory(b)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", name, err, got, want)
 		}
 		for i := range b {
 			torn := bytes.Clone(b)
 			torn[i] ^= 1
-			if _, err := deadletter.DecodeHistory(torn); !errors.Is(err, wire.ErrDamaged) {
+			if _, err := rules.DecodeHistory(torn); !errors.Is(err, wire.ErrDamaged) {
 				t.Errorf("%s: damaged at %d: %v", name, i, err)
 			}
-			if _, err := deadletter.DecodeHistory(b[:i]); !errors.Is(err, wire.ErrDamaged) {
+			if _, err := rules.DecodeHistory(b[:i]); !errors.Is(err, wire.ErrDamaged) {
 				t.Errorf("%s: cut at %d: %v", name, i, err)
 			}
 		}
@@ -64,7 +67,7 @@ func TestHistoriesAreReadBack(t *testing.T) {
 }
 
 // The checksum is of every part, and of where each ends.
-func TestSumsOfLetters(t *testing.T) {
+func TestSumsOfDeadLetters(t *testing.T) {
 	l := deadletter.Letter{}
 	l.Pipeline, l.Tenant, l.ID, l.Payload, l.Row = "p", "t", "i", []byte("payload"), []byte("row")
 	sums := map[uint64]string{}
@@ -74,13 +77,13 @@ func TestSumsOfLetters(t *testing.T) {
 		if change != nil {
 			change(&x)
 		}
-		sum := x.Sum([]byte(head))
+		sum := rules.SumOf(&x, []byte(head))
 		if before, twice := sums[sum]; twice {
 			t.Errorf("%s has the sum of %s", what, before)
 		}
 		sums[sum] = what
 	}
-	note("the letter", nil, "head")
+	note("the dead letter", nil, "head")
 	note("another head", nil, "other")
 	note("another pipeline", func(x *deadletter.Letter) { x.Pipeline = "q" }, "head")
 	note("another tenant", func(x *deadletter.Letter) { x.Tenant = "q" }, "head")
@@ -91,23 +94,7 @@ func TestSumsOfLetters(t *testing.T) {
 	note("an edited one", func(x *deadletter.Letter) { x.Edited = noon }, "head")
 	note("an edited one with its original", func(x *deadletter.Letter) { x.Edited, x.Original = noon, []byte("o") }, "head")
 	x := l
-	if x.Original = []byte("o"); x.Sum([]byte("head")) != l.Sum([]byte("head")) {
+	if x.Original = []byte("o"); rules.SumOf(&x, []byte("head")) != rules.SumOf(&l, []byte("head")) {
 		t.Error("what was not edited has no original")
-	}
-}
-
-func TestDefaultsOfAStore(t *testing.T) {
-	o, err := deadletter.Options{}.WithDefaults()
-	if err != nil || o.Max != 100_000 || o.Lease != 30*time.Second || o.Now == nil || o.Trim {
-		t.Errorf("%+v, %v", o, err)
-	}
-	o, err = deadletter.Options{Max: 1, Lease: 1, Now: func() time.Time { return noon }}.WithDefaults()
-	if err != nil || o.Max != 1 || o.Lease != 3*time.Millisecond || !o.Now().Equal(noon) {
-		t.Errorf("%+v, %v", o, err)
-	}
-	for _, bad := range []deadletter.Options{{Max: -1}, {Lease: -1}} {
-		if _, err := bad.WithDefaults(); err == nil {
-			t.Errorf("%+v is taken", bad)
-		}
 	}
 }

@@ -1,4 +1,6 @@
-package deadletter
+// Package rules is what the backends of dead letters share: what a store refuses, what an end adds
+// to the books, and how dead letters are stored.
+package rules
 
 import (
 	"bytes"
@@ -8,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/wire"
+	"github.com/tidemill/tidemill/state/deadletter"
 )
 
 // AppendMessage writes all of a message but its name and its payload, as backends keep it
@@ -42,16 +45,16 @@ func ReadMessage(r *wire.Reader, m *tidemill.Message) {
 	}
 }
 
-// Sum is the checksum of a dead letter's message with all that identifies it. head is the
+// SumOf is the checksum of a dead letter's message with all that identifies it. head is the
 // encoded message, without its payload.
-func (l *Letter) Sum(head []byte) uint64 {
+func SumOf(l *deadletter.Letter, head []byte) uint64 {
 	if l.Edited.IsZero() { // so that it also covers whether the dead letter was edited
 		return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row)
 	}
 	return Sum(l.Pipeline, l.Tenant, l.ID, head, l.Payload, l.Row, l.Original)
 }
 
-// Sum is Letter.Sum of a dead letter in parts: its payload and row, and the original of an
+// Sum is SumOf of a dead letter in parts: its payload and row, and the original of an
 // edited one.
 func Sum(pipeline, tenant, id string, head []byte, parts ...[]byte) uint64 {
 	h := xxhash.New()
@@ -76,7 +79,7 @@ const historyVersion = 1
 
 // EncodeHistory writes failures as backends keep them, with their own checksum: they
 // change, the message does not.
-func EncodeHistory(fs []Failure) []byte {
+func EncodeHistory(fs []deadletter.Failure) []byte {
 	b := binary.AppendUvarint([]byte{historyVersion}, uint64(len(fs)))
 	for _, f := range fs {
 		b = binary.AppendVarint(b, wire.Millis(f.At))
@@ -94,7 +97,7 @@ func EncodeHistory(fs []Failure) []byte {
 
 // DecodeHistory is the inverse of EncodeHistory; it returns wire.ErrDamaged for other
 // bytes.
-func DecodeHistory(b []byte) ([]Failure, error) {
+func DecodeHistory(b []byte) ([]deadletter.Failure, error) {
 	n := len(b) - 8
 	if n < 0 || binary.LittleEndian.Uint64(b[n:]) != xxhash.Sum64(b[:n]) {
 		return nil, wire.ErrDamaged
@@ -104,9 +107,9 @@ func DecodeHistory(b []byte) ([]Failure, error) {
 		return nil, wire.ErrDamaged
 	}
 	k := r.Count()
-	fs := make([]Failure, 0, k)
+	fs := make([]deadletter.Failure, 0, k)
 	for range k {
-		f := Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())}
+		f := deadletter.Failure{At: wire.Instant(r.Varint()), Kind: tidemill.Kind(r.Byte()), Cause: string(r.Bytes()), Tries: int(r.Uvarint())}
 		if r.Byte() != 0 {
 			f.Answer = append([]byte{}, r.Bytes()...)
 		}
