@@ -12,12 +12,11 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// What a backend uses where the caller set nothing.
-const (
-	DefaultLease  = time.Minute // of Begin
-	DefaultExpire = 1000        // entries of one Expire: few enough to block nobody
-	MaxErr        = 4 << 10     // bytes kept of Err: an answer quoted whole must not fill the ledger
-)
+// DefaultLease is the lease of a Begin that sets none.
+const DefaultLease = time.Minute
+
+// MaxErr is how many bytes of Err are kept: an answer quoted whole must not fill the ledger.
+const MaxErr = 4 << 10
 
 // ErrKey says that an entry's key is empty or longer than MaxKey. It comes with kind
 // validation.
@@ -65,15 +64,6 @@ func CheckEnd(es []*Entry) error {
 		default:
 			return fmt.Errorf("end ledger entry %.40q as %v: want done, failed, held or dropped", e.Key, e.State)
 		}
-	}
-	return nil
-}
-
-// CheckName refuses names of ledgers that share a database: they become parts of keys and
-// of tables' names.
-func CheckName(name string) error {
-	if len(name) > 32 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
-		return fmt.Errorf("ledger name %.40q: want at most 32 of a-z, 0-9 and _", name)
 	}
 	return nil
 }
@@ -168,24 +158,6 @@ func (e *Entry) Refuse() {
 	e.State, e.Token, e.Result, e.Err, e.Stale, e.Broken = Conflict, 0, nil, "", false, false
 	e.LastResult, e.LastErr = nil, ""
 	e.Tries, e.Created, e.Started, e.Ended = 0, time.Time{}, time.Time{}, time.Time{}
-}
-
-// Round takes entries of different keys from todo, at most most of them, for backends that
-// handle each key once in a call; rest are the others, in their order.
-func Round(todo []*Entry, most int) (one, rest []*Entry) {
-	taken := make(map[string]bool, min(len(todo), most))
-	for i, e := range todo {
-		if len(one) == most {
-			return one, append(rest, todo[i:]...)
-		}
-		if taken[e.Key] {
-			rest = append(rest, e)
-			continue
-		}
-		taken[e.Key] = true
-		one = append(one, e)
-	}
-	return one, rest
 }
 
 // Show sets e as Log's caller sees it.

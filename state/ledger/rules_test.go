@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,17 +11,6 @@ import (
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func TestNamesOfLedgersHaveAnEnd(t *testing.T) {
-	if err := ledger.CheckName(strings.Repeat("x", 32)); err != nil {
-		t.Error(err)
-	}
-	for _, bad := range []string{strings.Repeat("x", 33), "a-b", "A"} {
-		if ledger.CheckName(bad) == nil {
-			t.Errorf("%q is let pass", bad)
-		}
-	}
-}
 
 func TestACauseIsKeptUpToItsEnd(t *testing.T) {
 	whole := strings.Repeat("x", ledger.MaxErr-1)
@@ -41,24 +29,6 @@ func TestAConflictTellsNothing(t *testing.T) {
 	e.Refuse()
 	if brought.State = ledger.Conflict; !reflect.DeepEqual(e, brought) {
 		t.Errorf("%+v, want %+v", e, brought)
-	}
-}
-
-func TestARoundHasEachKeyOnce(t *testing.T) {
-	var todo []*ledger.Entry
-	for _, k := range "abacabdee" {
-		todo = append(todo, &ledger.Entry{Key: string(k)})
-	}
-	keys := func(es []*ledger.Entry) (s string) {
-		for _, e := range es {
-			s += e.Key
-		}
-		return s
-	}
-	for most, want := range map[int][2]string{2: {"ab", "acabdee"}, 3: {"abc", "aabdee"}, 9: {"abcde", "aabe"}} {
-		if one, rest := ledger.Round(slices.Clone(todo), most); keys(one) != want[0] || keys(rest) != want[1] {
-			t.Errorf("a round of %d: %s, then %s; want %q", most, keys(one), keys(rest), want)
-		}
 	}
 }
 

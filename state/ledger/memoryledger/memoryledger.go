@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // Options tune a ledger; the zero value is ready to use.
@@ -127,7 +128,7 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	old := l.sorted(func(r *ledger.Record) bool { return r.Gone(before) }, cmp.Or(max(limit, 0), ledger.DefaultExpire))
+	old := l.sorted(func(r *ledger.Record) bool { return r.Gone(before) }, cmp.Or(max(limit, 0), rules.DefaultExpire))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0

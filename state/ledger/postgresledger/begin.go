@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // The order of locks: add waits for rows that another transaction has added or changed and
@@ -57,7 +58,7 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 	}
 	opened := map[string]*ledger.Record{} // in this call
 	for todo := es; len(todo) > 0; {
-		one, rest := ledger.Round(todo, batch)
+		one, rest := rules.Round(todo, batch)
 		missed, err := l.begin(ctx, one, o, opened)
 		if err != nil {
 			return fmt.Errorf("begin %d entries of ledger %q: %w", len(es), l.o.Name, err)

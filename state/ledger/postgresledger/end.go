@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // The statement locks rows in the order of keys, one after the other, and writes them.
@@ -62,7 +63,7 @@ func (l *Ledger) End(ctx context.Context, es []*ledger.Entry) error {
 // end ends entries, those of one key one after the other.
 func (l *Ledger) end(ctx context.Context, q querier, es []*ledger.Entry) error {
 	for todo := es; len(todo) > 0; {
-		one, rest := ledger.Round(todo, batch)
+		one, rest := rules.Round(todo, batch)
 		var ends, drops []*ledger.Entry
 		for _, e := range one {
 			if e.State == ledger.Dropped {

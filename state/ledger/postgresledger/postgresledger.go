@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // Options tune a ledger; the zero value is ready to use.
@@ -38,7 +39,7 @@ var (
 
 // New brings the tables of db to the newest version and opens the ledger of that name.
 func New(ctx context.Context, db *postgresdb.DB, o Options) (*Ledger, error) {
-	if err := ledger.CheckName(o.Name); err != nil {
+	if err := rules.CheckName(o.Name); err != nil {
 		return nil, err
 	}
 	if err := db.Migrate(ctx); err != nil {

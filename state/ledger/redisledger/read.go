@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // The most that one script of a listing does.
@@ -122,7 +123,7 @@ func (l *Ledger) page(ctx context.Context, f *ledger.Filter, at place, most int)
 
 // Expire implements ledger.Expirer.
 func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
-	left := cmp.Or(max(limit, 0), ledger.DefaultExpire)
+	left := cmp.Or(max(limit, 0), rules.DefaultExpire)
 	for at, n := "0", 0; ; {
 		if err := ctx.Err(); err != nil {
 			return n, err

@@ -33,6 +33,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // Options tune a ledger; the zero value is ready to use.
@@ -57,7 +58,7 @@ func New(client rueidis.Client, o Options) (*Ledger, error) {
 	if client == nil {
 		return nil, errors.New("a ledger in Redis needs a connection")
 	}
-	if err := ledger.CheckName(o.Name); err != nil {
+	if err := rules.CheckName(o.Name); err != nil {
 		return nil, err
 	}
 	for _, c := range []byte(o.Prefix) {
@@ -118,7 +119,7 @@ func (l *Ledger) Begin(ctx context.Context, es []*ledger.Entry, o ledger.Begin) 
 	}
 	opened := make(map[string]*ledger.Record, len(es)) // in this call
 	for todo := es; len(todo) > 0; {
-		one, rest := ledger.Round(todo, batch)
+		one, rest := rules.Round(todo, batch)
 		n := 0
 		for _, e := range one {
 			if r := opened[e.Key]; r != nil { // given twice

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 const (
@@ -172,7 +173,7 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	var n int64
 	err := l.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
 		b := wire.MillisUp(before)
-		n, err = tx.Exec(l.sql.expire, b, uint8(ledger.Done), uint8(ledger.Failed), b, uint8(ledger.Running), b, cmp.Or(max(limit, 0), ledger.DefaultExpire))
+		n, err = tx.Exec(l.sql.expire, b, uint8(ledger.Done), uint8(ledger.Failed), b, uint8(ledger.Running), b, cmp.Or(max(limit, 0), rules.DefaultExpire))
 		return err
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // The key has its own index beside a table in order of creation: entries end soon after
@@ -65,7 +66,7 @@ var (
 
 // New opens the ledger of that name in db and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Ledger, error) {
-	if err := ledger.CheckName(o.Name); err != nil {
+	if err := rules.CheckName(o.Name); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {
