@@ -7,35 +7,12 @@ package lock
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 )
 
 // ErrLost says that a lock is not held any more: it ran out, or another owner has it.
 var ErrLost = errors.New("the lock is not held any more")
-
-// Check refuses a lock without a name, or for no time: it could never be held.
-func Check(name string, d time.Duration) error {
-	if name == "" {
-		return errors.New("a lock needs a name")
-	}
-	if d <= 0 {
-		return fmt.Errorf("lock %q for %v: it must be held for some time", name, d)
-	}
-	return nil
-}
-
-// NewOwner makes an owner from 16 random bytes.
-func NewOwner(random io.Reader) (string, error) {
-	var b [16]byte
-	if _, err := io.ReadFull(random, b[:]); err != nil {
-		return "", fmt.Errorf("take random bytes for the owner of a lock: %w", err)
-	}
-	return hex.EncodeToString(b[:]), nil
-}
 
 // Held is an acquired lock.
 type Held struct {

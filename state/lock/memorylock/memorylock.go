@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/internal/rules"
 )
 
 // Options tune Locks; the zero value is ready to use.
@@ -47,13 +48,13 @@ func New(o Options) *Locks {
 
 // Acquire implements lock.Locks.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (lock.Held, bool, error) {
-	if err := lock.Check(name, d); err != nil {
+	if err := rules.Check(name, d); err != nil {
 		return lock.Held{}, false, err
 	}
 	if err := ctx.Err(); err != nil {
 		return lock.Held{}, false, err
 	}
-	owner, err := lock.NewOwner(l.o.Rand)
+	owner, err := rules.NewOwner(l.o.Rand)
 	if err != nil {
 		return lock.Held{}, false, err
 	}
@@ -72,7 +73,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (lock
 
 // Extend implements lock.Locks.
 func (l *Locks) Extend(ctx context.Context, h lock.Held, d time.Duration) error {
-	if err := lock.Check(h.Name, d); err != nil {
+	if err := rules.Check(h.Name, d); err != nil {
 		return err
 	}
 	return l.change(ctx, h, func(now time.Time) { l.held[h.Name] = held{h, now.Add(d)} })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/internal/rules"
 )
 
 // Options tune Locks; the zero value is ready to use.
@@ -63,11 +64,11 @@ const (
 // that do, of any name: that makes the fence grow with every owner. A caller that finds the
 // lock held does not wait.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
-	if err := lock.Check(name, d); err != nil {
+	if err := rules.Check(name, d); err != nil {
 		return lock.Held{}, false, err
 	}
 	h.Name = name
-	if h.Owner, err = lock.NewOwner(l.o.Rand); err != nil {
+	if h.Owner, err = rules.NewOwner(l.o.Rand); err != nil {
 		return lock.Held{}, false, err
 	}
 	now := l.now()
@@ -100,7 +101,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (h lo
 
 // Extend implements lock.Locks.
 func (l *Locks) Extend(ctx context.Context, h lock.Held, d time.Duration) error {
-	if err := lock.Check(h.Name, d); err != nil {
+	if err := rules.Check(h.Name, d); err != nil {
 		return err
 	}
 	return l.change(ctx, "extend", h, extend, l.now(), h.Name, h.Owner, int64(h.Fence), micros(d))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/internal/rules"
 )
 
 // Options tune Locks; the zero value is ready to use.
@@ -96,10 +97,10 @@ func millis(d time.Duration) string {
 // Acquire implements lock.Locks. After an error the lock may be taken without a holder: it
 // runs out by itself.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (lock.Held, bool, error) {
-	if err := lock.Check(name, d); err != nil {
+	if err := rules.Check(name, d); err != nil {
 		return lock.Held{}, false, err
 	}
-	owner, err := lock.NewOwner(l.o.Rand)
+	owner, err := rules.NewOwner(l.o.Rand)
 	if err != nil {
 		return lock.Held{}, false, err
 	}
@@ -115,7 +116,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (lock
 
 // Extend implements lock.Locks.
 func (l *Locks) Extend(ctx context.Context, h lock.Held, d time.Duration) error {
-	if err := lock.Check(h.Name, d); err != nil {
+	if err := rules.Check(h.Name, d); err != nil {
 		return err
 	}
 	return l.change(ctx, "extend", extend, h, millis(d))

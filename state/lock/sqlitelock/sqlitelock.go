@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/internal/rules"
 )
 
 // Options tune Locks; the zero value is ready to use.
@@ -54,11 +55,11 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Locks, error) {
 
 // Acquire implements lock.Locks.
 func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
-	if err := lock.Check(name, d); err != nil {
+	if err := rules.Check(name, d); err != nil {
 		return lock.Held{}, false, err
 	}
 	h.Name = name
-	if h.Owner, err = lock.NewOwner(l.o.Rand); err != nil {
+	if h.Owner, err = rules.NewOwner(l.o.Rand); err != nil {
 		return lock.Held{}, false, err
 	}
 	err = l.db.Write(ctx, func(tx *sqlitedb.Tx) error {
@@ -87,7 +88,7 @@ func (l *Locks) Acquire(ctx context.Context, name string, d time.Duration) (h lo
 
 // Extend implements lock.Locks.
 func (l *Locks) Extend(ctx context.Context, h lock.Held, d time.Duration) error {
-	if err := lock.Check(h.Name, d); err != nil {
+	if err := rules.Check(h.Name, d); err != nil {
 		return err
 	}
 	return l.change(ctx, "extend", h, func(tx *sqlitedb.Tx, now time.Time) (int64, error) {

@@ -1,4 +1,4 @@
-package lock_test
+package rules_test
 
 import (
 	"errors"
@@ -6,24 +6,24 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/tidemill/tidemill/state/lock"
+	"github.com/tidemill/tidemill/state/lock/internal/rules"
 )
 
 func TestAnOwnerIsSixteenRandomBytes(t *testing.T) {
-	if got, err := lock.NewOwner(strings.NewReader("0123456789abcdef and more")); err != nil || got != "30313233343536373839616263646566" {
+	if got, err := rules.NewOwner(strings.NewReader("0123456789abcdef and more")); err != nil || got != "30313233343536373839616263646566" {
 		t.Errorf("NewOwner = %q, %v; want the first 16 bytes in hex", got, err)
 	}
 	broken := errors.New("no randomness")
-	if got, err := lock.NewOwner(iotest.ErrReader(broken)); !errors.Is(err, broken) || got != "" {
+	if got, err := rules.NewOwner(iotest.ErrReader(broken)); !errors.Is(err, broken) || got != "" {
 		t.Errorf("NewOwner = %q, %v; want %v", got, err, broken)
 	}
 }
 
 func TestALockIsForSomeTime(t *testing.T) {
-	if err := lock.Check("a", 1); err != nil {
+	if err := rules.Check("a", 1); err != nil {
 		t.Errorf("a nanosecond is refused: %v", err)
 	}
-	if lock.Check("a", 0) == nil || lock.Check("", 1) == nil {
+	if rules.Check("a", 0) == nil || rules.Check("", 1) == nil {
 		t.Error("a lock for no time or without a name is let pass")
 	}
 }
