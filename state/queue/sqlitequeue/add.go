@@ -33,7 +33,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
 	in.fit(s.o.Capacity, 0, len(jobs))
-	if err := s.group.write(ctx, s, in); err != nil {
+	if err := s.committer.write(ctx, s, in); err != nil {
 		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
 	if added == nil {
@@ -57,7 +57,7 @@ type intake struct {
 
 // incoming is one job being added.
 type incoming struct {
-	line     *line
+	queue    *queueState
 	tenant   string
 	key      []byte // the caller's
 	priority uint8
@@ -65,7 +65,7 @@ type incoming struct {
 	rec      []byte
 	late     bool   // it goes to queue_late
 	at       int64  // when it comes due; 0: at once
-	strand   []byte // of a late and due job; set when it is laid out
+	group    []byte // of a late and due job; set when it is laid out
 	failures []byte // of a job that is retried by hand
 	name     name
 	twin     int // index of an earlier job of the same name in the batch; -1: none
@@ -84,21 +84,21 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 	records := make([]byte, 0, size) // all of them: copies are kept
 	want, says := make([]name, len(jobs)), make([]int, len(jobs))
 	var scratch []byte
-	var l *line
+	var q *queueState
 	for i, m := range jobs {
-		if l == nil || l.name != m.To {
+		if q == nil || q.name != m.To {
 			var err error
-			if l, err = s.line(ctx, m.To); err != nil {
+			if q, err = s.state(ctx, m.To); err != nil {
 				return nil, err
 			}
 		}
 		j := &in.jobs[i]
 		from := len(records)
 		records = appendRecord(records, m, ms)
-		j.line, j.tenant, j.key, j.priority, j.added = l, m.Tenant, m.Key, m.Priority, ms
+		j.queue, j.tenant, j.key, j.priority, j.added = q, m.Tenant, m.Key, m.Priority, ms
 		j.rec, j.at = records[from:len(records):len(records)], putAt(m.At, now)
 		j.late = j.at > 0
-		j.name, scratch = nameOf(l.no, m.Tenant, m.ID, scratch)
+		j.name, scratch = nameOf(q.no, m.Tenant, m.ID, scratch)
 		want[i] = j.name
 	}
 	var err error
@@ -118,8 +118,8 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 	return in, nil
 }
 
-// fit decides whether the jobs in [from, to) have room, and says whether all have. It takes
-// their places until finish.
+// fit decides whether the queue has capacity for the jobs in [from, to), and says whether it has
+// for all. They count as held until finish.
 func (in *intake) fit(capacity, from, to int) bool {
 	all := true
 	for i := from; i < to; i++ {
@@ -130,10 +130,10 @@ func (in *intake) fit(capacity, from, to int) bool {
 				j.state = queue.Known
 			}
 		case j.state == queue.Known:
-		case j.line.is.Load().Closed:
+		case j.queue.is.Load().Closed:
 			j.state = queue.Closed
-		case j.line.held.Add(1) > int64(rules.Capacity(j.line.is.Load(), capacity)):
-			j.line.held.Add(-1)
+		case j.queue.held.Add(1) > int64(rules.Capacity(j.queue.is.Load(), capacity)):
+			j.queue.held.Add(-1)
 			j.state = queue.Full
 		default:
 			j.state = queue.New
@@ -146,16 +146,16 @@ func (in *intake) fit(capacity, from, to int) bool {
 // refused is the error for the jobs in [from, to) that are Full or Closed; nil: none is.
 func (in *intake) refused(from, to int) (err error) {
 	for i := from; i < to && err == nil; i++ {
-		err = rules.Refused(in.jobs[i].state, in.jobs[i].line.name)
+		err = rules.Refused(in.jobs[i].state, in.jobs[i].queue.name)
 	}
 	return err
 }
 
-// unfit gives the places back and leaves those jobs out.
+// unfit leaves those jobs out: they no longer count as held.
 func (in *intake) unfit(from, to int) {
 	for i := from; i < to; i++ {
 		if j := &in.jobs[i]; j.state == queue.New {
-			j.line.held.Add(-1)
+			j.queue.held.Add(-1)
 			j.state = queue.Full
 		}
 	}
@@ -180,12 +180,12 @@ func (in *intake) finish(s *Store, err error) {
 		close(in.done)
 		return
 	}
-	places := make([]int64, len(in.claim.owns))
+	positions := make([]int64, len(in.claim.owns))
 	for k, i := range in.claim.owns {
 		if j := &in.jobs[i]; j.state == queue.New {
-			places[k] = j.line.place(j.n)
+			positions[k] = j.queue.filePos(j.n)
 		}
 	}
-	s.names.resolve(in.claim, places)
+	s.names.resolve(in.claim, positions)
 	close(in.done)
 }

@@ -10,46 +10,46 @@ import (
 
 // How much is read at once.
 const (
-	pageJobs    = 1024     // unless more is asked for
-	pageBytes   = 4 << 20  // and about that at most
-	aheadBytes  = 32 << 20 // of the pages of all groups together
-	fillStrands = 64       // groups
+	pageJobs   = 1024     // unless more is asked for
+	pageBytes  = 4 << 20  // and about that at most
+	aheadBytes = 32 << 20 // of the pages of all groups together
+	fillGroups = 64       // groups
 )
 
 // page is the part of a group that is read.
 type page struct {
-	strand *group
-	after  uint64
-	upTo   uint64 // all its segments up to here were read
-	want   int
-	bytes  int
-	items  []item
+	group *group
+	after uint64
+	upTo  uint64 // all its segments up to here were read
+	want  int
+	bytes int
+	items []item
 }
 
 // pages plans the reading of groups.
 func (w *waitingSet) pages(some []*group, want int) []*page {
-	n := max(len(w.strands), 1)
+	n := max(len(w.groups), 1)
 	pages := make([]*page, len(some))
 	for i, s := range some {
-		pages[i] = &page{strand: s, after: s.cursor, upTo: s.end,
-			want: max(want, min(pageJobs, w.room.ahead/n)), bytes: min(pageBytes, aheadBytes/n)}
+		pages[i] = &page{group: s, after: s.cursor, upTo: s.end,
+			want: max(want, min(pageJobs, w.bounds.ahead/n)), bytes: min(pageBytes, aheadBytes/n)}
 		want = 1
 	}
 	return pages
 }
 
 // readAhead reads the pages, without the lock.
-func (l *line) readAhead(ctx context.Context, s *Store, pages []*page) error {
+func (q *queueState) readAhead(ctx context.Context, s *Store, pages []*page) error {
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		for _, p := range pages {
-			if err := p.read(tx, l); err != nil {
+			if err := p.read(tx, q); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read queue %q: %w", l.name, err)
+		return fmt.Errorf("read queue %q: %w", q.name, err)
 	}
 	return nil
 }
@@ -58,22 +58,22 @@ func (l *line) readAhead(ctx context.Context, s *Store, pages []*page) error {
 const aheadSQL = `SELECT s.pos, s.n, s.jobs, e.bits FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
 	WHERE s.strand=? AND s.pos>? AND s.pos<=? ORDER BY s.pos`
 
-func (p *page) read(tx *sqlitedb.Tx, l *line) error {
-	rows, err := tx.Query(aheadSQL, []byte(p.strand.id), l.place(p.after), l.place(p.upTo))
+func (p *page) read(tx *sqlitedb.Tx, q *queueState) error {
+	rows, err := tx.Query(aheadSQL, []byte(p.group.id), q.filePos(p.after), q.filePos(p.upTo))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	bytes := 0
 	for rows.Next() {
-		var place int64
+		var pos int64
 		var n int
 		var blob []byte
 		var ended sql.NullInt64
-		if err := rows.Scan(&place, &n, &blob, &ended); err != nil {
+		if err := rows.Scan(&pos, &n, &blob, &ended); err != nil {
 			return err
 		}
-		seg := &segment{first: position(place), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
+		seg := &segment{first: position(pos), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
 		p.add(seg, blob)
 		bytes += len(blob)
 		if len(p.items) >= p.want || bytes > p.bytes {
@@ -88,7 +88,7 @@ func (p *page) read(tx *sqlitedb.Tx, l *line) error {
 // add adds the jobs that are in a segment.
 func (p *page) add(seg *segment, blob []byte) {
 	for it := range jobsOf(seg, blob, seg.ended) {
-		if it.strand = p.strand; p.strand.chain {
+		if it.group = p.group; p.group.ordered {
 			h, _ := readHead(it.rec)
 			it.due, it.priority = h.added, h.priority
 		}

@@ -23,7 +23,7 @@ type batch struct {
 
 // part is what a batch adds to one queue.
 type part struct {
-	line   *line
+	queue  *queueState
 	apart  apart       // by the settings when it is laid out
 	jobs   []*incoming // in order; positions are base+1 …
 	base   uint64      // set by apply
@@ -36,7 +36,7 @@ type part struct {
 type piece struct {
 	from, to int
 	blob     []byte
-	strand   []byte
+	group    []byte
 	priority uint8
 	seg      *segment // its state, if its jobs were taken up in memory
 }
@@ -58,8 +58,8 @@ func newBatch(intakes []*intake) *batch {
 			if j.state != queue.New {
 				continue
 			}
-			if p == nil || p.line != j.line {
-				p = b.part(j.line)
+			if p == nil || p.queue != j.queue {
+				p = b.part(j.queue)
 			}
 			p.jobs = append(p.jobs, j)
 			l.jobs = append(l.jobs, j)
@@ -71,13 +71,13 @@ func newBatch(intakes []*intake) *batch {
 	return b
 }
 
-func (b *batch) part(l *line) *part {
+func (b *batch) part(q *queueState) *part {
 	for _, p := range b.parts { // few: a batch is for one queue, or a fan-out
-		if p.line == l {
+		if p.queue == q {
 			return p
 		}
 	}
-	p := &part{line: l}
+	p := &part{queue: q}
 	b.parts = append(b.parts, p)
 	return p
 }
@@ -93,8 +93,8 @@ func (b *batch) log(t *table) *nameLog {
 	return l
 }
 
-// gatherJobs is the number of jobs from which on those of a group are brought together, for
-// longer segments: a row costs about as much as ten more jobs in it. Below it that gains
+// gatherJobs is how many jobs a batch must have to bring those of a group together, for longer
+// segments: a row costs about as much as ten more jobs in it. Below it that gains
 // little, and operators see jobs in the order in which they were given.
 const gatherJobs = 48
 
@@ -105,7 +105,7 @@ func (p *part) gather() {
 	for i := 1; i < len(p.jobs) && !mixed; i++ {
 		mixed = !p.apart.together(p.jobs[i-1], p.jobs[i])
 	}
-	fair := p.line.is.Load().Fair
+	fair := p.queue.is.Load().Fair
 	if !mixed || len(p.jobs) < gatherJobs || fair == queue.Unfair {
 		return
 	}
@@ -123,8 +123,8 @@ func (p *part) gather() {
 
 // cut makes segments of neighbours that are due and of one group.
 func (p *part) cut() {
-	p.apart = p.line.lock().waiting.apart
-	p.line.unlock()
+	p.apart = p.queue.lock().waiting.apart
+	p.queue.unlock()
 	p.gather()
 	var records [][]byte
 	size, from := 0, 0
@@ -132,7 +132,7 @@ func (p *part) cut() {
 		if len(records) > 0 {
 			first := p.jobs[from]
 			blob := appendSegment(make([]byte, 0, size+4*len(records)+4), records)
-			p.pieces = append(p.pieces, piece{from: from, to: to, blob: blob, strand: p.apart.strand(first), priority: first.priority})
+			p.pieces = append(p.pieces, piece{from: from, to: to, blob: blob, group: p.apart.groupOf(first), priority: first.priority})
 		}
 		records, size = records[:0], 0
 	}
@@ -140,7 +140,7 @@ func (p *part) cut() {
 		p.bytes += len(j.rec)
 		if j.late {
 			flush(i)
-			j.strand = p.apart.strand(j)
+			j.group = p.apart.groupOf(j)
 			p.late = append(p.late, i)
 			continue
 		}
@@ -155,8 +155,8 @@ func (p *part) cut() {
 	flush(len(p.jobs))
 }
 
-// strand names the group of a job.
-func (a apart) strand(j *incoming) []byte {
+// groupOf names the group of a job.
+func (a apart) groupOf(j *incoming) []byte {
 	return a.of(make([]byte, 0, 8+len(j.tenant)+len(j.key)), j.priority, j.tenant, string(j.key))
 }
 
@@ -168,7 +168,7 @@ func (a apart) together(x, y *incoming) bool {
 
 // due is when a job joins its ordered group; 0: it has none.
 func (j *incoming) due() int64 {
-	if len(j.strand) < 5 || j.strand[4] != ofChain {
+	if len(j.group) < 5 || j.group[4] != ofOrdered {
 		return 0
 	}
 	return max(j.added, j.at)
@@ -181,7 +181,7 @@ var errOtherOrder = errors.New("the queue's order was changed meanwhile")
 func (b *batch) apply(tx *sqlitedb.Tx) error {
 	for _, p := range b.parts {
 		if err := p.apply(tx); err != nil {
-			return fmt.Errorf("write %d jobs to queue %q: %w", len(p.jobs), p.line.name, err)
+			return fmt.Errorf("write %d jobs to queue %q: %w", len(p.jobs), p.queue.name, err)
 		}
 	}
 	for _, l := range b.logs {
@@ -190,7 +190,7 @@ func (b *batch) apply(tx *sqlitedb.Tx) error {
 		}
 		block := make([]byte, 0, len(l.jobs)*namedBytes)
 		for _, j := range l.jobs {
-			block = named{j.name, j.line.place(j.n)}.append(block)
+			block = named{j.name, j.queue.filePos(j.n)}.append(block)
 		}
 		if _, err := tx.Exec("INSERT INTO queue_name_log(id,names) VALUES(?,?)", logID(l.table.gen, l.table.logged.Add(1)), block); err != nil {
 			return fmt.Errorf("write %d names: %w", len(l.jobs), err)
@@ -202,7 +202,7 @@ func (b *batch) apply(tx *sqlitedb.Tx) error {
 func (p *part) apply(tx *sqlitedb.Tx) error {
 	var next int64
 	var ordered bool
-	if err := tx.QueryRow("UPDATE queue SET next=next+? WHERE no=? RETURNING next, ordered", len(p.jobs), p.line.no).Scan(&next, &ordered); err != nil {
+	if err := tx.QueryRow("UPDATE queue SET next=next+? WHERE no=? RETURNING next, ordered", len(p.jobs), p.queue.no).Scan(&next, &ordered); err != nil {
 		return fmt.Errorf("move its end: %w", err)
 	}
 	if ordered != p.apart.ordered {
@@ -215,7 +215,7 @@ func (p *part) apply(tx *sqlitedb.Tx) error {
 	args := make([]any, 0, max(5*len(p.pieces), 8*len(p.late)))
 	for i := range p.pieces {
 		s := &p.pieces[i]
-		args = append(args, p.line.place(p.jobs[s.from].n), s.to-s.from, s.blob, s.strand, s.priority)
+		args = append(args, p.queue.filePos(p.jobs[s.from].n), s.to-s.from, s.blob, s.group, s.priority)
 	}
 	if _, err := tx.Bulk("INSERT INTO queue_segment(pos,n,jobs,strand,priority) VALUES ", "(?,?,?,?,?)", "", args); err != nil {
 		return err
@@ -223,18 +223,18 @@ func (p *part) apply(tx *sqlitedb.Tx) error {
 	args = args[:0]
 	for _, i := range p.late {
 		j := p.jobs[i]
-		args = append(args, p.line.place(j.n), p.line.no, zeroNull(j.at), j.rec, j.due(), chainOnly(j.strand), j.failures)
+		args = append(args, p.queue.filePos(j.n), p.queue.no, zeroNull(j.at), j.rec, j.due(), orderedOnly(j.group), j.failures)
 	}
 	_, err := tx.Bulk("INSERT INTO queue_late(pos,queue,at,tries,handed,job,due,strand,failures) VALUES ", "(?,?,?,0,0,?,?,?,?)", "", args)
 	return err
 }
 
-// chainOnly is the name of a group in queue_late: only ordered groups are looked up there.
-func chainOnly(strand []byte) []byte {
-	if len(strand) < 5 || strand[4] != ofChain {
+// orderedOnly is the name of a group in queue_late: only ordered groups are looked up there.
+func orderedOnly(group []byte) []byte {
+	if len(group) < 5 || group[4] != ofOrdered {
 		return nil
 	}
-	return strand
+	return group
 }
 
 // write writes the batch, and lays it out anew where a queue's order was changed.
@@ -258,7 +258,7 @@ func (b *batch) write(ctx context.Context, s *Store, also func(*sqlitedb.Tx) err
 func (b *batch) finish(s *Store, err error) {
 	if err == nil {
 		for _, p := range b.parts {
-			p.line.came(p)
+			p.queue.added(p)
 		}
 	}
 	for _, in := range b.intakes {

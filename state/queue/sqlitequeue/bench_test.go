@@ -106,7 +106,7 @@ func BenchmarkReceiveAndSettle(b *testing.B) {
 			ends := make([]tidemill.Settlement, 0, each)
 			var start time.Time
 			var used, spent time.Duration
-			var took time.Duration
+			var elapsed time.Duration
 			jobs, held := int64(0), 0
 			for b.Loop() {
 				for held < each {
@@ -129,10 +129,10 @@ func BenchmarkReceiveAndSettle(b *testing.B) {
 				if err := src.Settle(b.Context(), ends); err != nil {
 					b.Fatal(err)
 				}
-				took, spent = took+time.Since(start), spent+cpu()-used
+				elapsed, spent = elapsed+time.Since(start), spent+cpu()-used
 				jobs, held = jobs+int64(n), held-n
 			}
-			b.ReportMetric(float64(jobs)/took.Seconds(), "jobs/s")
+			b.ReportMetric(float64(jobs)/elapsed.Seconds(), "jobs/s")
 			b.ReportMetric(float64(spent.Nanoseconds())/1e3/float64(jobs), "cpu-µs/job")
 			b.ReportMetric(0, "ns/op")
 		})

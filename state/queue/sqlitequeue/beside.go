@@ -29,7 +29,7 @@ type Part[T any] struct {
 type Beside[T any] struct {
 	store *Store
 	part  Part[T]
-	line  gather.Line[*besideCall[T]]
+	calls gather.Line[*besideCall[T]]
 }
 
 // besideCall is a request.
@@ -47,7 +47,7 @@ func NewBeside[T any](s *Store, part Part[T]) *Beside[T] {
 		return nil
 	}
 	b := &Beside[T]{store: s, part: part}
-	b.line = gather.Line[*besideCall[T]]{Most: groupJobs, Size: (*besideCall[T]).size, Call: b.write}
+	b.calls = gather.Line[*besideCall[T]]{Most: groupJobs, Size: (*besideCall[T]).size, Call: b.write}
 	return b
 }
 
@@ -85,7 +85,7 @@ func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Messa
 		return false, nil
 	}
 	c := &besideCall[T]{entries: entries, in: in}
-	err = b.line.Join(ctx, c)
+	err = b.calls.Join(ctx, c)
 	if !c.begun {
 		in.finish(s, errDenied)
 	}

@@ -63,7 +63,7 @@ func newBeside(t *testing.T) *besideTable {
 	}
 	part.In = func(file *sqlitedb.DB) bool { return file != db }
 	if NewBeside(s, part) != nil {
-		t.Error("two files have a stroke")
+		t.Error("two files have one transaction")
 	}
 	part.In = func(file *sqlitedb.DB) bool { return file == db }
 	if _, err := s.Set(t.Context(), "closed", func(set *queue.Settings) { set.Closed = true }); err != nil {
@@ -144,8 +144,8 @@ func TestJobsBesideOthersAllOrNothing(t *testing.T) {
 	}
 	want := []string{"a 1 waiting", "a late delayed", "b 5 waiting"}
 	b.want("late one other", want...)
-	if took, err := b.beside.Add(t.Context(), []string{"broken"}, []*tidemill.Message{jobOf("b", "10")}); took || err == nil {
-		t.Errorf("a part that fails: %v, %v", took, err)
+	if elapsed, err := b.beside.Add(t.Context(), []string{"broken"}, []*tidemill.Message{jobOf("b", "10")}); elapsed || err == nil {
+		t.Errorf("a part that fails: %v, %v", elapsed, err)
 	}
 	b.want("late one other", want...)
 	// Nothing of what was not taken is left: its names and its room can be had again.
@@ -185,8 +185,8 @@ func TestRequestsOfOneTransaction(t *testing.T) {
 		t.Error("a part that fails is no error")
 	}
 	b.want("v w x y", "a 1 waiting", "b 4 waiting")
-	if took, err := b.beside.Add(t.Context(), []string{"z"}, []*tidemill.Message{jobOf("b", "3")}); err != nil || !took {
-		t.Errorf("what was denied cannot be tried again: %v, %v", took, err)
+	if elapsed, err := b.beside.Add(t.Context(), []string{"z"}, []*tidemill.Message{jobOf("b", "3")}); err != nil || !elapsed {
+		t.Errorf("what was denied cannot be tried again: %v, %v", elapsed, err)
 	}
 }
 
@@ -205,11 +205,11 @@ func TestOneOfManyBesideOthers(t *testing.T) {
 				if c%2 == 0 {
 					to = "b"
 				}
-				took, err := b.beside.Add(t.Context(), []string{name}, []*tidemill.Message{jobOf(to, name)})
+				elapsed, err := b.beside.Add(t.Context(), []string{name}, []*tidemill.Message{jobOf(to, name)})
 				if err != nil {
 					t.Error(err)
 				}
-				if took {
+				if elapsed {
 					mu.Lock()
 					taken[name]++
 					mu.Unlock()

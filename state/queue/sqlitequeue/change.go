@@ -13,7 +13,7 @@ import (
 // writer, and then made in memory. A caller that changes segments or late jobs has the turn
 // "ending".
 type change struct {
-	line    *line
+	queue   *queueState
 	books   tidemill.Count
 	left    int        // jobs that leave the queue
 	mark    uint64     // 0: unchanged
@@ -36,7 +36,7 @@ type lateRow struct {
 	seg           *segment // the segment that it comes from
 	at            int64    // 0: due
 	due           int64    // in an ordered group: when it joined
-	strand        []byte   // nil: no ordered group
+	group         []byte   // nil: no ordered group
 	tries, handed int
 	cause         []byte // nil: unchanged
 	failures      []byte // nil: unchanged
@@ -46,8 +46,8 @@ type lateRow struct {
 // lateRow is the row of a job.
 func (it *item) lateRow() lateRow {
 	r := lateRow{n: it.n, seg: it.seg, at: it.at, tries: int(it.tries), handed: int(it.handed), rec: it.rec}
-	if it.strand.chain {
-		r.due, r.strand = it.due, []byte(it.strand.id)
+	if it.group.ordered {
+		r.due, r.group = it.due, []byte(it.group.id)
 	}
 	return r
 }
@@ -75,26 +75,26 @@ func (k *change) idle() bool {
 
 // prepare makes the arguments, so that the writer need not.
 func (k *change) prepare() {
-	l := k.line
+	q := k.queue
 	for _, s := range k.touched {
 		switch ended := s.ended | s.going; {
 		case s.empty(ended):
-			k.full = append(k.full, l.place(s.first))
+			k.full = append(k.full, q.filePos(s.first))
 			if s.saved {
-				k.unsaved = append(k.unsaved, l.place(s.first))
+				k.unsaved = append(k.unsaved, q.filePos(s.first))
 			}
 		default:
-			k.partly = append(k.partly, l.place(s.first), bits.OnesCount64(ended), int64(ended))
+			k.partly = append(k.partly, q.filePos(s.first), bits.OnesCount64(ended), int64(ended))
 		}
 	}
 	for _, r := range k.moved {
-		k.moves = append(k.moves, l.place(r.n), l.no, zeroNull(r.at), r.tries, r.handed, r.cause, r.rec, r.due, r.strand, r.failures)
+		k.moves = append(k.moves, q.filePos(r.n), q.no, zeroNull(r.at), r.tries, r.handed, r.cause, r.rec, r.due, r.group, r.failures)
 	}
 	for _, n := range k.dropped {
-		k.drops = append(k.drops, l.place(n))
+		k.drops = append(k.drops, q.filePos(n))
 	}
 	for _, n := range k.again {
-		k.agains = append(k.agains, l.place(n))
+		k.agains = append(k.agains, q.filePos(n))
 	}
 }
 
@@ -110,9 +110,9 @@ var errMissing = errors.New("the file does not hold what it should: was it chang
 
 // apply writes the changes. The writer runs it.
 func (k *change) apply(tx *sqlitedb.Tx) error {
-	l := k.line
+	q := k.queue
 	if k.mark > 0 {
-		if _, err := tx.Exec("UPDATE queue SET handed=max(handed,?), epoch=? WHERE no=?", k.mark, k.epochs, l.no); err != nil {
+		if _, err := tx.Exec("UPDATE queue SET handed=max(handed,?), epoch=? WHERE no=?", k.mark, k.epochs, q.no); err != nil {
 			return err
 		}
 	}
@@ -138,27 +138,27 @@ func (k *change) apply(tx *sqlitedb.Tx) error {
 	}
 	for _, r := range k.changed {
 		if _, err := tx.Exec("UPDATE queue_late SET at=?, due=?, tries=?, cause=coalesce(?,cause), failures=coalesce(?,failures) WHERE pos=?",
-			zeroNull(r.at), r.due, r.tries, r.cause, r.failures, l.place(r.n)); err != nil {
+			zeroNull(r.at), r.due, r.tries, r.cause, r.failures, q.filePos(r.n)); err != nil {
 			return err
 		}
 	}
 	for _, r := range k.edited {
-		if _, err := tx.Exec("UPDATE queue_late SET job=? WHERE pos=?", r.rec, l.place(r.n)); err != nil {
+		if _, err := tx.Exec("UPDATE queue_late SET job=? WHERE pos=?", r.rec, q.filePos(r.n)); err != nil {
 			return err
 		}
 	}
-	if err := k.ends.apply(tx, l); err != nil {
+	if err := k.ends.apply(tx, q); err != nil {
 		return err
 	}
 	for _, d := range k.damaged {
 		if _, err := tx.Exec("INSERT INTO queue_damaged(pos,found,cause,bytes) VALUES(?,?,?,?)",
-			l.place(d.item.n), d.found, d.err.Error(), d.item.rec); err != nil {
+			q.filePos(d.item.n), d.found, d.err.Error(), d.item.rec); err != nil {
 			return err
 		}
 	}
 	if k.books != (tidemill.Count{}) {
 		if _, err := tx.Exec("UPDATE queue SET delivered=delivered+?, skipped=skipped+?, dead=dead+? WHERE no=?",
-			k.books.Delivered, k.books.Skipped, k.books.Dead, l.no); err != nil {
+			k.books.Delivered, k.books.Skipped, k.books.Dead, q.no); err != nil {
 			return err
 		}
 	}

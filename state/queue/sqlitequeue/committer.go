@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// group brings callers of Add together: a caller that comes while others are being written
-// waits, and is written with all that wait then. So single events from many clients share
+// committer brings callers of Add together: a caller waits while others are being written, and
+// is then written with all that wait. So single events from many clients share
 // segments and statements too, not only the wait for the disk.
 type committer struct {
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ func (g *committer) waits(ctx context.Context, s *Store, in *intake) (lead bool)
 	}
 }
 
-// join lines up, and says whether the caller leads at once.
+// join adds a caller to those that wait, and says whether it leads at once.
 func (g *committer) join(in *intake) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +66,7 @@ func (g *committer) join(in *intake) bool {
 	return true
 }
 
-// withdraw leaves the line; false: too late, it is being written.
+// withdraw removes a caller from those that wait; false: too late, it is being written.
 func (g *committer) withdraw(in *intake) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

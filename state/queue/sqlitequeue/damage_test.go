@@ -102,10 +102,10 @@ func flip(t *testing.T, s *Store, where int) {
 
 // forgetAhead drops what was handed over in memory, so that it is read.
 func forgetAhead(s *Store, name string) {
-	l := s.find(name)
-	mem := l.lock()
-	defer l.unlock()
-	for _, of := range mem.waiting.strands {
+	q := s.find(name)
+	mem := q.lock()
+	defer q.unlock()
+	for _, of := range mem.waiting.groups {
 		of.ready, of.cursor = nil, 0
 	}
 	mem.waiting.ahead = 0

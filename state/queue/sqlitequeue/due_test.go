@@ -15,7 +15,7 @@ func TestThrottledJobsThatCameDueHoldUpNobody(t *testing.T) {
 	const many = 6000
 	for name, limit := range map[string]queue.Limit{"a rate": {PerSecond: 0.001, Burst: 1}, "a bound": {AtOnce: 1}} {
 		t.Run(name, func(t *testing.T) {
-			c := newClocked(t, Options{room: room{ahead: 64, backs: 1000, strands: 100}})
+			c := newClocked(t, Options{bounds: bounds{ahead: 64, backs: 1000, groups: 100}})
 			c.set(func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"big": limit} })
 			var all []*tidemill.Message
 			for i := range many {
@@ -45,9 +45,9 @@ func TestThrottledJobsThatCameDueHoldUpNobody(t *testing.T) {
 				}
 				c.at = c.at.Add(time.Second)
 			}
-			l := c.find("q")
-			mem := l.lock()
-			defer l.unlock()
+			q := c.find("q")
+			mem := q.lock()
+			defer q.unlock()
 			if len(mem.waiting.backs)+len(mem.waiting.tallies) > 0 {
 				t.Errorf("when all are out there are %d jobs that wait, %v counted", len(mem.waiting.backs), mem.waiting.tallies)
 			}

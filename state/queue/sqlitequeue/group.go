@@ -12,12 +12,12 @@ import (
 // jobs of one group only, so an index finds each group in the file, and only the head of
 // its backlog is in memory.
 //
-// Where order is strict, the jobs of a tenant's key are a chain: one ordered group with any
-// priorities. Only its first job may be handed out.
+// Where order is strict, the jobs of a tenant's key are one ordered group with any priorities. Only
+// its first job may be handed out.
 type group struct {
 	id       string // as in the file
-	chain    bool
-	priority uint8 // of all its jobs; each job of a chain has its own
+	ordered  bool
+	priority uint8 // of all its jobs; each job of an ordered group has its own
 	tenant   string
 	key      string // empty where keys are not kept apart
 
@@ -40,16 +40,16 @@ type group struct {
 // Kinds of groups, as in the file.
 const (
 	ofLeaf byte = iota
-	ofChain
+	ofOrdered
 )
 
-// strandOf writes the name of a group: its queue's number, its kind, its priority, the
+// groupName writes the name of a group: its queue's number, its kind, its priority, the
 // highest first, the length of its tenant, the tenant, the key. The groups of a queue are
 // neighbours in the index.
-func strandOf(b []byte, no uint32, chain bool, priority uint8, tenant, key string) []byte {
+func groupName(b []byte, no uint32, ordered bool, priority uint8, tenant, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, no)
-	if chain {
-		b = append(b, ofChain, 0)
+	if ordered {
+		b = append(b, ofOrdered, 0)
 	} else {
 		b = append(b, ofLeaf, ^priority)
 	}
@@ -57,12 +57,12 @@ func strandOf(b []byte, no uint32, chain bool, priority uint8, tenant, key strin
 	return append(append(b, tenant...), key...)
 }
 
-// strandsOf is where the names of a queue's groups begin.
-func strandsOf(no uint32) []byte { return binary.BigEndian.AppendUint32(nil, no) }
+// groupsFrom is where the names of a queue's groups begin.
+func groupsFrom(no uint32) []byte { return binary.BigEndian.AppendUint32(nil, no) }
 
-// readStrand is the inverse of strandOf. An invalid name gives a group without a tenant:
+// readGroup is the inverse of groupName. An invalid name gives a group without a tenant:
 // its jobs are handed out anyway.
-func readStrand(id []byte) *group {
+func readGroup(id []byte) *group {
 	s := &group{id: string(id)}
 	if len(id) < 7 {
 		return s
@@ -74,7 +74,7 @@ func readStrand(id []byte) *group {
 	}
 	rest = rest[size:]
 	s.tenant, s.key = string(rest[:n]), string(rest[n:])
-	if s.chain = id[4] == ofChain; !s.chain {
+	if s.ordered = id[4] == ofOrdered; !s.ordered {
 		s.priority = ^id[5]
 	}
 	return s
@@ -91,27 +91,27 @@ func howApart(no uint32, s *queue.Settings) apart { return apart{no, s.Ordered, 
 
 // of names the group of a job.
 func (a apart) of(b []byte, priority uint8, tenant, key string) []byte {
-	chain := a.ordered && key != ""
-	if !chain && !a.keyed {
+	ordered := a.ordered && key != ""
+	if !ordered && !a.keyed {
 		key = ""
 	}
-	return strandOf(b, a.no, chain, priority, tenant, key)
+	return groupName(b, a.no, ordered, priority, tenant, key)
 }
 
 // withKey is the group that a job with that key comes back to.
 func (a apart) withKey(s *group, key []byte) *group {
-	if !a.keyed || s.chain || s.key != "" || len(key) == 0 {
+	if !a.keyed || s.ordered || s.key != "" || len(key) == 0 {
 		return s
 	}
-	return readStrand(strandOf(nil, a.no, false, s.priority, s.tenant, string(key)))
+	return readGroup(groupName(nil, a.no, false, s.priority, s.tenant, string(key)))
 }
 
 // back is the group that a job of a group comes back to.
 func (a apart) back(s *group) *group {
-	if s.chain || s.key == "" || a.keyed {
+	if s.ordered || s.key == "" || a.keyed {
 		return s
 	}
-	return readStrand(strandOf(nil, a.no, false, s.priority, s.tenant, "")) // keys are kept apart no longer
+	return readGroup(groupName(nil, a.no, false, s.priority, s.tenant, "")) // keys are kept apart no longer
 }
 
 // unread says that the file may have more.
@@ -155,24 +155,24 @@ func (s *group) shallow() bool {
 		return false
 	}
 	it := s.head()
-	return it == nil || s.chain || it.n > s.cursor
+	return it == nil || s.ordered || it.n > s.cursor
 }
 
-// strandHeap is a heap (container/heap) of the groups of a leaf, the oldest head first.
-type strandHeap []*group
+// groupHeap is a heap (container/heap) of the groups of a leaf, the oldest head first.
+type groupHeap []*group
 
-func (h strandHeap) Len() int           { return len(h) }
-func (h strandHeap) Less(i, j int) bool { return h[i].oldest() < h[j].oldest() }
-func (h strandHeap) Swap(i, j int) {
+func (h groupHeap) Len() int           { return len(h) }
+func (h groupHeap) Less(i, j int) bool { return h[i].oldest() < h[j].oldest() }
+func (h groupHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
-func (h *strandHeap) Push(x any) {
+func (h *groupHeap) Push(x any) {
 	s := x.(*group)
 	s.index = len(*h)
 	*h = append(*h, s)
 }
-func (h *strandHeap) Pop() any {
+func (h *groupHeap) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
 	(*h)[last] = nil

@@ -1,6 +1,6 @@
 package sqlitequeue
 
-// after is a place in the order of an ordered group.
+// after is a position in an ordered group.
 type after struct {
 	due int64
 	n   uint64
@@ -14,14 +14,14 @@ const firstDue = 1
 type item struct {
 	n        uint64
 	seg      *segment // its segment; nil: it is late
-	strand   *group
+	group    *group
 	rec      []byte // nil: to be read
 	past     *past  // of a late job whose record is read, or that is handed out; nil: none
 	at       int64
 	due      int64 // in an ordered group: when it joined; else 0
 	tries    int32
 	handed   int32 // how often it was handed out so far
-	index    int32 // in strand.back
+	index    int32 // in group.back
 	priority uint8 // in an ordered group
 	damaged  bool
 	counted  bool // handed out, and counts for the bounds of its tenant

@@ -79,7 +79,7 @@ func (e *ends) none() bool {
 }
 
 // apply writes it. The writer runs it.
-func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
+func (e *ends) apply(tx *sqlitedb.Tx, q *queueState) error {
 	if e.none() {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 	args := make([]any, 0, 10*len(e.rows))
 	have := e.had
 	for _, r := range e.rows {
-		args = append(args, l.place(r.n), l.no, r.state, e.now, uint8(r.fate), r.tries, r.handed, r.cause, r.failures, r.rec)
+		args = append(args, q.filePos(r.n), q.no, r.state, e.now, uint8(r.fate), r.tries, r.handed, r.cause, r.failures, r.rec)
 		have[r.state]++
 	}
 	if _, err := tx.Bulk("INSERT INTO queue_kept(pos,queue,state,ended,fate,tries,handed,cause,failures,job) VALUES ", "(?,?,?,?,?,?,?,?,?,?)", "", args); err != nil {
@@ -95,13 +95,13 @@ func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 	}
 	args = args[:0]
 	for _, n := range e.gone {
-		args = append(args, l.place(n))
+		args = append(args, q.filePos(n))
 	}
 	if _, err := tx.Bulk("DELETE FROM queue_kept WHERE pos IN (", "?", ")", args); err != nil {
 		return err
 	}
 	for _, r := range e.edited {
-		if _, err := tx.Exec("UPDATE queue_kept SET job=? WHERE pos=?", r.rec, l.place(r.n)); err != nil {
+		if _, err := tx.Exec("UPDATE queue_kept SET job=? WHERE pos=?", r.rec, q.filePos(r.n)); err != nil {
 			return err
 		}
 	}
@@ -110,14 +110,14 @@ func (e *ends) apply(tx *sqlitedb.Tx, l *line) error {
 		k := keeping(e.settings, state)
 		have[state] -= e.less[state]
 		if many := have[state] - int64(k.Count); many > 0 {
-			n, err := tx.Exec(trimSQL, l.no, state, min(many, most))
+			n, err := tx.Exec(trimSQL, q.no, state, min(many, most))
 			if err != nil {
 				return err
 			}
 			e.trimmed[state] += n
 		}
 		if k.Age > 0 && have[state] > 0 {
-			n, err := tx.Exec(agedSQL, l.no, state, e.now-k.Age.Milliseconds(), most)
+			n, err := tx.Exec(agedSQL, q.no, state, e.now-k.Age.Milliseconds(), most)
 			if err != nil {
 				return err
 			}
@@ -133,16 +133,16 @@ const (
 )
 
 // tidy deletes what need not be kept any longer.
-func (s *Store) tidy(ctx context.Context, l *line) error {
+func (s *Store) tidy(ctx context.Context, q *queueState) error {
 	idle := func() bool {
-		mem := l.lock()
-		defer l.unlock()
+		mem := q.lock()
+		defer q.unlock()
 		return mem.ends(s.o.Now()).none()
 	}
 	for !idle() {
-		more, err := s.tidies(ctx, l)
+		more, err := s.tidySome(ctx, q)
 		if err != nil {
-			return fmt.Errorf("forget what has ended in queue %q: %w", l.name, err)
+			return fmt.Errorf("forget what has ended in queue %q: %w", q.name, err)
 		}
 		if !more {
 			break
@@ -151,22 +151,22 @@ func (s *Store) tidy(ctx context.Context, l *line) error {
 	return nil
 }
 
-// tidies deletes a part of it, and says whether more may be left.
-func (s *Store) tidies(ctx context.Context, l *line) (more bool, err error) {
-	if err := l.ending.Acquire(ctx, 1); err != nil {
+// tidySome deletes a part of it, and says whether more may be left.
+func (s *Store) tidySome(ctx context.Context, q *queueState) (more bool, err error) {
+	if err := q.ending.Acquire(ctx, 1); err != nil {
 		return false, err
 	}
-	defer l.ending.Release(1)
-	k := &change{line: l}
-	mem := l.lock()
+	defer q.ending.Release(1)
+	k := &change{queue: q}
+	mem := q.lock()
 	k.ends = mem.ends(s.o.Now())
-	l.unlock()
+	q.unlock()
 	if err := s.commit(ctx, k, nil); err != nil {
 		return false, err
 	}
-	mem = l.lock()
-	defer l.unlock()
-	mem.happened(k)
+	mem = q.lock()
+	defer q.unlock()
+	mem.applied(k)
 	for _, n := range k.ends.trimmed {
 		more = more || n >= forgetJobs
 	}
@@ -177,41 +177,41 @@ const keptColumns = "pos, state, ended, fate, tries, handed, cause, failures, jo
 
 func scanKept(scan func(...any) error) (*keptRow, error) {
 	var r keptRow
-	var place int64
+	var pos int64
 	var fate uint8
-	if err := scan(&place, &r.state, &r.ended, &fate, &r.tries, &r.handed, &r.cause, &r.failures, &r.rec); err != nil {
+	if err := scan(&pos, &r.state, &r.ended, &fate, &r.tries, &r.handed, &r.cause, &r.failures, &r.rec); err != nil {
 		return nil, err
 	}
-	r.n, r.fate = position(place), tidemill.Fate(fate)
+	r.n, r.fate = position(pos), tidemill.Fate(fate)
 	return &r, nil
 }
 
 // keptAt is the kept job at a position, or nil.
-func (s *Store) keptAt(ctx context.Context, l *line, n uint64) (r *keptRow, err error) {
+func (s *Store) keptAt(ctx context.Context, q *queueState, n uint64) (r *keptRow, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
-		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE pos=?", l.place(n)).Scan)
+		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE pos=?", q.filePos(n)).Scan)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read queue %q: %w", l.name, err)
+		return nil, fmt.Errorf("read queue %q: %w", q.name, err)
 	}
 	return r, nil
 }
 
 // keptJobs yields the kept jobs of a queue behind a position.
-func (s *Store) keptJobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queue.Job, error] {
+func (s *Store) keptJobs(ctx context.Context, q *queueState, after uint64) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		if err := s.tidy(ctx, l); err != nil {
+		if err := s.tidy(ctx, q); err != nil {
 			yield(nil, err)
 			return
 		}
 		for more := true; more; {
 			var page []*keptRow
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos LIMIT 256", l.place(after), l.place(placeMask))
+				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos LIMIT 256", q.filePos(after), q.filePos(posMask))
 				if err != nil {
 					return err
 				}
@@ -226,12 +226,12 @@ func (s *Store) keptJobs(ctx context.Context, l *line, after uint64) iter.Seq2[*
 				return rows.Err()
 			})
 			if err != nil {
-				yield(nil, fmt.Errorf("read queue %q: %w", l.name, err))
+				yield(nil, fmt.Errorf("read queue %q: %w", q.name, err))
 				return
 			}
 			for _, r := range page {
 				after = r.n
-				if !yield(r.job(l), nil) {
+				if !yield(r.job(q), nil) {
 					return
 				}
 			}
@@ -241,7 +241,7 @@ func (s *Store) keptJobs(ctx context.Context, l *line, after uint64) iter.Seq2[*
 }
 
 // job shows a job to an operator.
-func (r *keptRow) job(l *line) *queue.Job {
+func (r *keptRow) job(q *queueState) *queue.Job {
 	j := &queue.Job{State: queue.Completed, Cause: string(r.cause), Failures: readFailures(r.failures), Fate: r.fate, Ended: time.UnixMilli(r.ended).UTC()}
 	if r.state == keptFailed {
 		j.State = queue.Failed
@@ -252,7 +252,7 @@ func (r *keptRow) job(l *line) *queue.Job {
 	} else {
 		j.Added = time.UnixMilli(added).UTC()
 	}
-	j.To, j.Tries, j.Handed = l.name, r.tries, r.handed
-	j.Mark = tidemill.Mark{Shard: l.no, Lo: r.n}
+	j.To, j.Tries, j.Handed = q.name, r.tries, r.handed
+	j.Mark = tidemill.Mark{Shard: q.no, Lo: r.n}
 	return j
 }

@@ -19,12 +19,12 @@ func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) err
 	var buf []byte
 	for i, n := range names {
 		known[i] = false
-		l := s.find(n.Queue)
-		if l == nil {
+		q := s.find(n.Queue)
+		if q == nil {
 			continue
 		}
 		var is name
-		is, buf = nameOf(l.no, n.Tenant, n.ID, buf)
+		is, buf = nameOf(q.no, n.Tenant, n.ID, buf)
 		want, of = append(want, is), append(of, i)
 	}
 	says := make([]bool, len(want))

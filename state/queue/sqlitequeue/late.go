@@ -20,47 +20,47 @@ type lateJobs struct {
 	nextAt  int64               // when the next late job comes due; 0: never
 	redo    time.Time           // when to read all due jobs again; zero: none was dropped
 	dropped bool                // some due jobs were dropped from memory
-	limited bool                // limits hold back those in memory, and others had no room
+	limited bool                // limits hold back those in memory, and memory is full
 	vague   bool                // late jobs in the file, due or delayed, may hold back ordered groups
 }
 
-// dueMark is a place in the order of queue_late by time; jobs without a time come first.
+// dueMark is a position in queue_late by time; jobs without a time come first.
 type dueMark struct {
-	at    int64
-	place int64
+	at  int64
+	pos int64
 }
 
-// lastPlace is after all others of a time.
-const lastPlace = 1<<63 - 1
+// lastPos is after all others of a time.
+const lastPos = 1<<63 - 1
 
-func (m dueMark) less(o dueMark) bool { return m.at < o.at || m.at == o.at && m.place < o.place }
+func (m dueMark) less(o dueMark) bool { return m.at < o.at || m.at == o.at && m.pos < o.pos }
 
-// stored notes how many are in the file at the start: all due jobs are to be read.
-func (j *lateJobs) stored(rows int64) {
+// start notes how many are in the file at the start: all due jobs are to be read.
+func (j *lateJobs) start(rows int64) {
 	if j.rows = rows; rows > 0 {
 		j.seen, j.nextAt, j.vague = dueMark{at: -1}, 1, true
 	}
 }
 
-// happened takes over a change that was written.
-func (j *lateJobs) happened(k *change) {
+// applied takes over a change that was written.
+func (j *lateJobs) applied(k *change) {
 	for _, n := range k.dropped {
 		delete(j.hot, n)
 	}
 	j.rows += int64(len(k.moved) - len(k.dropped))
 }
 
-// comesAt notes that a late job comes due then. If the clock went back, that time is read
+// noteDue notes that a late job comes due then. If the clock went back, that time is read
 // again.
-func (j *lateJobs) comesAt(at int64) {
+func (j *lateJobs) noteDue(at int64) {
 	if at <= j.seen.at {
-		j.seen = dueMark{at - 1, lastPlace}
+		j.seen = dueMark{at - 1, lastPos}
 	}
-	j.looksAt(at)
+	j.lookAt(at)
 }
 
-// looksAt notes when to look for due jobs.
-func (j *lateJobs) looksAt(at int64) {
+// lookAt notes when to look for due jobs.
+func (j *lateJobs) lookAt(at int64) {
 	if j.nextAt == 0 || at < j.nextAt {
 		j.nextAt = at
 	}
@@ -75,9 +75,9 @@ func (j *lateJobs) read(d *duePage, from dueMark, now time.Time, err error) {
 		j.seen = d.upTo
 	}
 	if d.next > 0 {
-		j.looksAt(d.next)
+		j.lookAt(d.next)
 	}
-	if err == nil && d.upTo.place == lastPlace && j.dropped {
+	if err == nil && d.upTo.pos == lastPos && j.dropped {
 		j.dropped, j.redo = false, now.Add(redoAfter)
 	}
 }
@@ -90,61 +90,61 @@ func (w *waitingSet) takeUp(it item) {
 	}
 }
 
-// looksForDue says whether to read late jobs that have come due, and makes room for them. It
+// lookForDue says whether to read late jobs that have come due, and makes room for them. It
 // drops jobs unless some were dropped before. Its caller has the turn "handing".
-func (w *waitingSet) looksForDue(now time.Time, ms int64, dropped *bool) bool {
+func (w *waitingSet) lookForDue(now time.Time, ms int64, dropped *bool) bool {
 	j := &w.late
 	if !j.redo.IsZero() && !j.redo.After(now) {
 		j.redo, j.seen, j.nextAt = time.Time{}, dueMark{at: -1}, 1
 	}
 	due := j.nextAt > 0 && j.nextAt <= ms
-	if due && len(w.backs) >= w.room.backs {
+	if due && len(w.backs) >= w.bounds.backs {
 		w.evict()
 	}
-	if due && len(w.backs) >= w.room.backs && j.limited && !*dropped {
+	if due && len(w.backs) >= w.bounds.backs && j.limited && !*dropped {
 		w.drop()
 		*dropped = true
 	}
-	look := due && len(w.backs) < w.room.backs
+	look := due && len(w.backs) < w.bounds.backs
 	j.vague = j.vague || due && !look
 	return look
 }
 
 // due takes up late jobs that have come due. Its caller has the turn "handing".
-func (l *line) due(ctx context.Context, s *Store) error {
+func (q *queueState) due(ctx context.Context, s *Store) error {
 	for dropped := false; ; {
 		now, ms := s.now()
-		mem := l.lock()
-		look := mem.waiting.looksForDue(now, ms, &dropped)
+		mem := q.lock()
+		look := mem.waiting.lookForDue(now, ms, &dropped)
 		from, few := mem.waiting.late.seen, len(mem.waiting.backs) < pageJobs
 		if look {
 			mem.log.watch()
-			mem.waiting.late.seen, mem.waiting.late.nextAt = dueMark{ms, lastPlace}, 0 // so that later ones are not skipped
+			mem.waiting.late.seen, mem.waiting.late.nextAt = dueMark{ms, lastPos}, 0 // so that later ones are not skipped
 		}
-		l.unlock()
+		q.unlock()
 		if !look {
 			return nil
 		}
 		d := &duePage{upTo: from, few: few}
-		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return d.read(tx, l, from, ms) })
-		mem = l.lock()
+		err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return d.read(tx, q, from, ms) })
+		mem = q.lock()
 		gone := mem.log.unwatch()
 		mem.waiting.late.read(d, from, now, err)
 		if err == nil {
-			mem.waiting.comeDue(d.items, gone)
+			mem.waiting.addDue(d.items, gone)
 		}
-		l.unlock()
+		q.unlock()
 		if err != nil {
-			return fmt.Errorf("read what comes due in queue %q: %w", l.name, err)
+			return fmt.Errorf("read what comes due in queue %q: %w", q.name, err)
 		}
 	}
 }
 
-// comeDue takes up jobs that were read, except those that are gone.
-func (w *waitingSet) comeDue(items []dueItem, gone map[uint64]struct{}) {
+// addDue takes up jobs that were read, except those that are gone.
+func (w *waitingSet) addDue(items []dueItem, gone map[uint64]struct{}) {
 	for _, f := range items {
 		if _, is := gone[f.n]; !is {
-			f.strand = w.strand(w.apart.of(nil, f.head.priority, f.head.tenant, f.head.key))
+			f.group = w.groupNamed(w.apart.of(nil, f.head.priority, f.head.tenant, f.head.key))
 			f.priority = f.head.priority
 			w.takeUp(f.item)
 		}
@@ -159,8 +159,8 @@ const redoAfter = 10 * time.Second
 // has the turn "handing".
 func (w *waitingSet) evict() {
 	for n, it := range w.backs { // in any order: all of them
-		s := it.strand
-		if _, late := w.late.hot[n]; !late || !s.chain || s.holder == 0 {
+		s := it.group
+		if _, late := w.late.hot[n]; !late || !s.ordered || s.holder == 0 {
 			continue
 		}
 		heap.Remove(&s.back, int(it.index))
@@ -176,13 +176,13 @@ func (w *waitingSet) evict() {
 // the turn "handing".
 func (w *waitingSet) drop() {
 	var some []*group
-	for _, s := range w.strands { // in any order: each on its own
-		if len(s.back) > 0 && !s.chain {
+	for _, s := range w.groups { // in any order: each on its own
+		if len(s.back) > 0 && !s.ordered {
 			some = append(some, s)
 		}
 	}
 	for _, s := range some {
-		keep := min(w.room.backs/2/len(some), len(s.back))
+		keep := min(w.bounds.backs/2/len(some), len(s.back))
 		slices.SortFunc(s.back, func(a, b *item) int { return cmp.Compare(a.n, b.n) })
 		rest := s.back[keep:]
 		s.back = s.back[:keep:keep]
@@ -208,7 +208,7 @@ type duePage struct {
 	items []dueItem
 	upTo  dueMark
 	next  int64 // when to look again
-	few   bool  // the jobs may be kept in memory, else only their places
+	few   bool  // the jobs may be kept in memory, else only their positions
 }
 
 type dueItem struct {
@@ -223,15 +223,15 @@ const (
 		WHERE queue=? AND at>=? AND at<=? AND (at>? OR pos>?) ORDER BY at, pos`
 )
 
-func (d *duePage) read(tx *sqlitedb.Tx, l *line, from dueMark, now int64) error {
+func (d *duePage) read(tx *sqlitedb.Tx, q *queueState, from dueMark, now int64) error {
 	if from.at < 0 {
-		if whole, err := d.scan(tx, noTimeSQL, l.no, from.place); err != nil || !whole {
+		if whole, err := d.scan(tx, noTimeSQL, q.no, from.pos); err != nil || !whole {
 			d.upTo.at, d.next = -1, 1
 			return err
 		}
 		from = dueMark{}
 	}
-	whole, err := d.scan(tx, dueSQL, l.no, from.at, now, from.at, from.place)
+	whole, err := d.scan(tx, dueSQL, q.no, from.at, now, from.at, from.pos)
 	if err != nil {
 		return err
 	}
@@ -239,8 +239,8 @@ func (d *duePage) read(tx *sqlitedb.Tx, l *line, from dueMark, now int64) error 
 		d.next = max(d.upTo.at, 1)
 		return nil
 	}
-	d.upTo = dueMark{now, lastPlace}
-	return tx.QueryRow("SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?", l.no, now).Scan(&d.next)
+	d.upTo = dueMark{now, lastPos}
+	return tx.QueryRow("SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?", q.no, now).Scan(&d.next)
 }
 
 // scan says whether it found all.
@@ -256,12 +256,12 @@ func (d *duePage) scan(tx *sqlitedb.Tx, query string, args ...any) (all bool, er
 			return false, nil
 		}
 		var it dueItem
-		var place int64
+		var pos int64
 		var failures []byte
-		if err := rows.Scan(&place, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &failures); err != nil {
+		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &failures); err != nil {
 			return false, err
 		}
-		it.n = position(place)
+		it.n = position(pos)
 		it.head, _ = readHead(it.rec)
 		if bytes += len(it.rec) + len(failures); !d.few || bytes > pageBytes {
 			it.rec = nil
@@ -269,7 +269,7 @@ func (d *duePage) scan(tx *sqlitedb.Tx, query string, args ...any) (all bool, er
 			it.past = &past{failures: failures}
 		}
 		d.items = append(d.items, it)
-		d.upTo = dueMark{it.at, place}
+		d.upTo = dueMark{it.at, pos}
 	}
 	return true, rows.Err()
 }

@@ -65,9 +65,9 @@ func (g *gate) set(until time.Time, probes int) {
 	*g = gate{closed: !until.IsZero(), until: until, probes: probes, turn: g.turn + 1}
 }
 
-// obeys takes over settings: jobs that are handed out count for their limits from now on.
-func (ls *leases) obeys(s *queue.Settings) {
-	if ls.limits.obeys(s); !ls.counts {
+// setLimits takes over settings: jobs that are handed out count for their limits from now on.
+func (ls *leases) setLimits(s *queue.Settings) {
+	if ls.limits.set(s); !ls.counts {
 		return
 	}
 	for _, o := range ls.outs { // in any order: they are only counted
@@ -87,14 +87,14 @@ func (ls *leases) expire(now time.Time) []*out {
 	var ended []*out
 	for g := range ls.grants { // in any order: sorted below
 		if g.until.After(now) {
-			ls.expires(g.until)
+			ls.noteExpiry(g.until)
 			continue
 		}
 		var busy []uint64
 		for _, n := range g.jobs {
 			switch o := ls.outs[n]; {
 			case o == nil || o.grant != g:
-			case o.busy: // the writer of its end calls expires if that fails
+			case o.busy: // the writer of its end calls noteExpiry if that fails
 				busy = append(busy, n)
 			default:
 				ended = append(ended, o)
@@ -111,8 +111,8 @@ func (ls *leases) expire(now time.Time) []*out {
 	return ended
 }
 
-// expires notes that a lease ends then.
-func (ls *leases) expires(at time.Time) {
+// noteExpiry notes that a lease ends then.
+func (ls *leases) noteExpiry(at time.Time) {
 	if ls.expiry.IsZero() || at.Before(ls.expiry) {
 		ls.expiry = at
 	}
@@ -152,7 +152,7 @@ func (ls *leases) lease(items []item, ids []*tidemill.Message, owner *source, no
 		g.jobs[i] = it.n
 	}
 	ls.grants[g] = struct{}{}
-	ls.expires(g.until)
+	ls.noteExpiry(g.until)
 	return g
 }
 
@@ -190,7 +190,7 @@ func (ls *leases) claimNamed(n uint64, id string) (claimed *out, held bool) {
 func (ls *leases) unclaim(o *out) {
 	if o.busy {
 		o.busy = false
-		ls.expires(o.grant.until)
+		ls.noteExpiry(o.grant.until)
 	}
 }
 

@@ -35,8 +35,8 @@ type limits struct {
 	again     time.Time           // when a limit lets a held-back job go; zero: none is held back
 }
 
-// obeys takes over settings. Other limits than before begin with their whole burst.
-func (u *limits) obeys(s *queue.Settings) {
+// set takes over settings. Other limits than before begin with their whole burst.
+func (u *limits) set(s *queue.Settings) {
 	if u.out == nil {
 		u.out, u.spent = map[subject]int{}, map[subject]float64{}
 	} else if !rules.SameLimits(s, u.settings) {
@@ -84,12 +84,12 @@ func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
 
 // Turn implements queue.Limiter.
 func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time.Time, error) {
-	l := s.find(name)
-	if l == nil || ctx.Err() != nil {
+	q := s.find(name)
+	if q == nil || ctx.Err() != nil {
 		return n, time.Time{}, ctx.Err()
 	}
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	var gate time.Time
 	if mem.leases.gate.closed {
 		gate = mem.leases.gate.until
@@ -143,9 +143,9 @@ func (u *limits) uncount(it *item) {
 
 // bound counts a handed-out job for the bounds of its tenant and key.
 func (u *limits) bound(it *item, by int) {
-	u.count1(theTenant(it.strand.tenant), by)
+	u.count1(theTenant(it.group.tenant), by)
 	if it.keyed {
-		u.count1(theKey(it.strand.tenant, it.strand.key), by)
+		u.count1(theKey(it.group.tenant, it.group.key), by)
 	}
 }
 

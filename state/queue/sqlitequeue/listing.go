@@ -42,21 +42,21 @@ func (g *listing) chose(n, most int) {
 func (g *listing) begin(no uint32) []byte {
 	if g.from == nil {
 		g.missed, g.relists = false, true
-		return strandsOf(no)
+		return groupsFrom(no)
 	}
 	return g.from
 }
 
-// listStrands is how many groups are looked for at once.
-const listStrands = 1000
+// listGroups is how many groups are looked for at once.
+const listGroups = 1000
 
-// looksFrom is where to look in the file for groups that found no place in memory; nil: memory
-// has no room, and those in memory may go on. Its caller has the turn "handing".
-func (w *waitingSet) looksFrom(out int) []byte {
+// lookFrom is where to look in the file for groups that are not in memory; nil: memory is full,
+// and those in memory may go on. Its caller has the turn "handing".
+func (w *waitingSet) lookFrom(out int) []byte {
 	if w.listing.unlisted && w.listing.stuck {
-		w.forgets()
+		w.forgetHeldBack()
 	}
-	look := w.listing.unlisted && (w.listing.stuck || len(w.strands)-out <= w.room.strands/2)
+	look := w.listing.unlisted && (w.listing.stuck || len(w.groups)-out <= w.bounds.groups/2)
 	from := w.listing.begin(w.apart.no)
 	if !look {
 		return nil
@@ -64,14 +64,14 @@ func (w *waitingSet) looksFrom(out int) []byte {
 	return from
 }
 
-// forgets drops groups whose keys' limits allow no job now, so that others are found. Its
+// forgetHeldBack drops groups whose keys' limits allow no job now, so that others are found. Its
 // caller has the turn "handing".
-func (w *waitingSet) forgets() {
+func (w *waitingSet) forgetHeldBack() {
 	var some []*group
 	for _, lv := range w.levels {
 		for tenant := lv.ring.first; tenant != nil; tenant = tenant.next {
-			for leaf := tenant.ring.first; leaf != nil && len(some) < min(listStrands, w.room.strands); leaf = leaf.next {
-				for _, s := range leaf.strands {
+			for leaf := tenant.ring.first; leaf != nil && len(some) < min(listGroups, w.bounds.groups); leaf = leaf.next {
+				for _, s := range leaf.groups {
 					if s.key != "" {
 						some = append(some, s)
 					}
@@ -84,11 +84,11 @@ func (w *waitingSet) forgets() {
 	}
 }
 
-// lists takes up groups that were found, up to a group, or the end of the file.
-func (w *waitingSet) lists(found []foundStrand, to []byte, end bool) {
+// addGroups takes up groups that were found, up to a group, or the end of the file.
+func (w *waitingSet) addGroups(found []foundGroup, to []byte, end bool) {
 	for _, f := range found {
-		if w.strands[string(f.id)] == nil {
-			s := w.keep(readStrand(f.id))
+		if w.groups[string(f.id)] == nil {
+			s := w.keep(readGroup(f.id))
 			s.end = max(s.end, min(position(f.last), w.end))
 			w.seat(s)
 		}
@@ -99,20 +99,20 @@ func (w *waitingSet) lists(found []foundStrand, to []byte, end bool) {
 	}
 }
 
-// list looks in the file for groups that found no place in memory, when memory has room, or
-// when too few of those in memory may go on. Its caller has the turn "handing".
-func (l *line) list(ctx context.Context, s *Store) error {
-	mem := l.lock()
-	from := mem.waiting.looksFrom(len(mem.leases.outs))
-	l.unlock()
+// list looks in the file for groups that are not in memory, when memory is not full, or when
+// too few of those in memory may go on. Its caller has the turn "handing".
+func (q *queueState) list(ctx context.Context, s *Store) error {
+	mem := q.lock()
+	from := mem.waiting.lookFrom(len(mem.leases.outs))
+	q.unlock()
 	if from == nil {
 		return nil
 	}
-	var found []foundStrand
+	var found []foundGroup
 	end := false
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		for len(found) < listStrands && !end {
-			f, err := nextStrand(tx, from, strandsOf(l.no+1))
+		for len(found) < listGroups && !end {
+			f, err := nextGroup(tx, from, groupsFrom(q.no+1))
 			if end = errors.Is(err, sql.ErrNoRows); end {
 				return nil
 			}
@@ -124,22 +124,22 @@ func (l *line) list(ctx context.Context, s *Store) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("look for keys of queue %q: %w", l.name, err)
+		return fmt.Errorf("look for keys of queue %q: %w", q.name, err)
 	}
-	mem = l.lock()
-	defer l.unlock()
-	mem.waiting.lists(found, from, end)
+	mem = q.lock()
+	defer q.unlock()
+	mem.waiting.addGroups(found, from, end)
 	return nil
 }
 
-// foundStrand is a group found in the file.
-type foundStrand struct {
+// foundGroup is a group found in the file.
+type foundGroup struct {
 	id   []byte
 	last int64 // where its newest segment begins
 }
 
-// nextStrand is the first group in the file after a name and before another.
-func nextStrand(tx *sqlitedb.Tx, from, to []byte) (f foundStrand, err error) {
+// nextGroup is the first group in the file after a name and before another.
+func nextGroup(tx *sqlitedb.Tx, from, to []byte) (f foundGroup, err error) {
 	err = tx.QueryRow("SELECT strand FROM queue_segment WHERE strand>? AND strand<? ORDER BY strand LIMIT 1", from, to).Scan(&f.id)
 	if err != nil {
 		return f, err
@@ -149,7 +149,7 @@ func nextStrand(tx *sqlitedb.Tx, from, to []byte) (f foundStrand, err error) {
 
 // findGroups finds the groups of the queue, at the start.
 func (w *waitingSet) findGroups(tx *sqlitedb.Tx) error {
-	rows, err := tx.Query(strandsSQL, strandsOf(w.apart.no), strandsOf(w.apart.no+1))
+	rows, err := tx.Query(groupsSQL, groupsFrom(w.apart.no), groupsFrom(w.apart.no+1))
 	if err != nil {
 		return err
 	}
@@ -165,17 +165,17 @@ func (w *waitingSet) findGroups(tx *sqlitedb.Tx) error {
 	return rows.Err()
 }
 
-// strandsSQL finds the groups of a queue, what each holds, and where it ends.
-const strandsSQL = `SELECT s.strand, sum(s.n)-coalesce(sum(e.gone),0), max(s.pos)
+// groupsSQL finds the groups of a queue, what each holds, and where it ends.
+const groupsSQL = `SELECT s.strand, sum(s.n)-coalesce(sum(e.gone),0), max(s.pos)
 	FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
 	WHERE s.strand>=? AND s.strand<? GROUP BY s.strand`
 
-// findChains does the same where order is strict: the jobs of an ordered group have
+// findOrdered does the same where order is strict: the jobs of an ordered group have
 // different priorities.
-func (w *waitingSet) findChains(tx *sqlitedb.Tx) error {
+func (w *waitingSet) findOrdered(tx *sqlitedb.Tx) error {
 	rows, err := tx.Query(`SELECT s.strand, s.pos, s.n-coalesce(e.gone,0), s.priority
 		FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
-		WHERE s.strand>=? AND s.strand<? ORDER BY s.strand, s.pos`, strandsOf(w.apart.no), strandsOf(w.apart.no+1))
+		WHERE s.strand>=? AND s.strand<? ORDER BY s.strand, s.pos`, groupsFrom(w.apart.no), groupsFrom(w.apart.no+1))
 	if err != nil {
 		return err
 	}
@@ -195,13 +195,13 @@ func (w *waitingSet) findChains(tx *sqlitedb.Tx) error {
 // found notes jobs of a group in the file; its last segment begins at last. priority -1:
 // the group's. Nothing is handed out yet.
 func (w *waitingSet) found(id []byte, last, jobs int64, priority int) {
-	s := readStrand(id)
+	s := readGroup(id)
 	of := item{priority: s.priority}
 	if priority >= 0 {
 		of.priority = uint8(priority)
 	}
 	w.tally(s, &of, jobs)
-	if is := w.strands[s.id]; is != nil {
+	if is := w.groups[s.id]; is != nil {
 		s = is
 	} else if w.full(0) {
 		w.listing.unlisted = true

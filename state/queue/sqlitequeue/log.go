@@ -35,12 +35,12 @@ func (s *segment) empty(ended uint64) bool {
 }
 
 // measure counts what the queue holds.
-func (f *fileLog) measure(tx *sqlitedb.Tx, l *line) error {
-	if err := tx.QueryRow(pendingSQL, l.pendingArgs()...).Scan(&f.pending); err != nil {
+func (f *fileLog) measure(tx *sqlitedb.Tx, q *queueState) error {
+	if err := tx.QueryRow(pendingSQL, q.pendingArgs()...).Scan(&f.pending); err != nil {
 		return err
 	}
 	for state := range f.kept {
-		if err := tx.QueryRow("SELECT count(*) FROM queue_kept WHERE queue=? AND state=?", l.no, state).Scan(&f.kept[state]); err != nil {
+		if err := tx.QueryRow("SELECT count(*) FROM queue_kept WHERE queue=? AND state=?", q.no, state).Scan(&f.kept[state]); err != nil {
 			return err
 		}
 	}
@@ -68,8 +68,8 @@ func (f *fileLog) unwatch() map[uint64]struct{} {
 	return gone
 }
 
-// knows lets a job that was read share its segment with the others in memory.
-func (f *fileLog) knows(it *item) {
+// share lets a job that was read share its segment with the others in memory.
+func (f *fileLog) share(it *item) {
 	if is := f.segs[it.seg.first]; is != nil {
 		it.seg = is
 	} else {
@@ -80,8 +80,8 @@ func (f *fileLog) knows(it *item) {
 	}
 }
 
-// happened takes over a change that was written.
-func (f *fileLog) happened(k *change) {
+// applied takes over a change that was written.
+func (f *fileLog) applied(k *change) {
 	for _, s := range k.touched {
 		if f.gone != nil {
 			for i := range s.n {
@@ -103,14 +103,14 @@ func (f *fileLog) happened(k *change) {
 	}
 	f.pending -= int64(k.left)
 	if e := k.ends; e != nil {
-		f.keeps(e)
+		f.countKept(e)
 	}
 	f.mark = max(f.mark, k.mark)
 	f.epochs = max(f.epochs, k.epochs)
 }
 
-// keeps counts what is kept after a change that was written.
-func (f *fileLog) keeps(e *ends) {
+// countKept counts what is kept after a change that was written.
+func (f *fileLog) countKept(e *ends) {
 	for _, r := range e.rows {
 		f.kept[r.state]++
 	}

@@ -11,31 +11,31 @@ import (
 // memory is what this process knows of a queue, in three parts with one duty each: what of
 // the log on disk has to be known, which jobs wait, and which are handed out. A job that has
 // not ended is in one of the last two, or only in the file. No part knows another: memory
-// moves jobs between them, and is reached by line.lock alone.
+// moves jobs between them, and is reached by queueState.lock alone.
 type memory struct {
-	settings *queue.Settings // as in line.is
+	settings *queue.Settings // as in queueState.is
 	version  int             // how often they were set
 	log      fileLog
 	waiting  waitingSet
 	leases   leases
 }
 
-// obeys takes over settings.
-func (m *memory) obeys(s *queue.Settings) {
+// setSettings takes over settings.
+func (m *memory) setSettings(s *queue.Settings) {
 	m.settings = s
 	m.version++
 	m.waiting.apart = howApart(m.waiting.apart.no, s)
-	m.leases.obeys(s)
+	m.leases.setLimits(s)
 }
 
-// came takes up added jobs once those before them were taken up.
-func (m *memory) came(p *part) {
+// added takes up added jobs once those before them were taken up.
+func (m *memory) added(p *part) {
 	w := &m.waiting
 	w.early = append(w.early, p)
 	for i := 0; i < len(w.early); i++ {
 		if next := w.early[i]; next.base == w.end {
 			w.early = slices.Delete(w.early, i, i+1)
-			w.takes(next, len(m.leases.outs))
+			w.addPart(next, len(m.leases.outs))
 			m.log.added(next)
 			i = -1
 		}
@@ -64,9 +64,9 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// rests is when to look again after no job was chosen. That is at once while the file has
+// nextLook is when to look again after no job was chosen. That is at once while the file has
 // groups that were not read.
-func (m *memory) rests(now time.Time, most int) time.Time {
+func (m *memory) nextLook(now time.Time, most int) time.Time {
 	next := m.next(now, most)
 	if most <= 0 || !m.waiting.listing.unlisted {
 		return next
@@ -80,7 +80,7 @@ func (m *memory) rests(now time.Time, most int) time.Time {
 // expire lets jobs wait again whose leases have ended.
 func (m *memory) expire(now time.Time) {
 	for _, o := range m.leases.expire(now) {
-		if o.past = nil; o.strand.chain {
+		if o.past = nil; o.group.ordered {
 			o.due = firstDue
 		}
 		m.waiting.push(o.item)
@@ -125,14 +125,14 @@ func (m *memory) lend(good []item, damaged []damage, into []*tidemill.Message, t
 	for i := range damaged {
 		it := &damaged[i].item
 		m.leases.uncount(it)
-		m.waiting.frees(it.strand, it.n)
+		m.waiting.free(it.group, it.n)
 	}
 	if len(good) == 0 {
 		m.waiting.wake.signal() // look again
 		return nil
 	}
 	for i := range good {
-		good[i].strand = m.waiting.apart.withKey(good[i].strand, into[i].Key)
+		good[i].group = m.waiting.apart.withKey(good[i].group, into[i].Key)
 	}
 	return m.leases.lease(good, into, to, to.store.o.Now())
 }
@@ -142,23 +142,23 @@ func (m *memory) moveOn(e *ending) {
 	it := &e.item
 	switch e.end.End {
 	case tidemill.Done:
-		if !it.strand.chain {
+		if !it.group.ordered {
 			return
 		}
-		if s := m.waiting.strands[it.strand.id]; s != nil {
-			m.waiting.frees(s, it.n)
+		if s := m.waiting.groups[it.group.id]; s != nil {
+			m.waiting.free(s, it.n)
 		}
 	case tidemill.Again: // it is late now
 		delete(m.waiting.late.hot, it.n)
 		it.seg, it.rec, it.past, it.counted = nil, nil, nil, false
-		it.strand = m.waiting.apart.withKey(it.strand, e.key)
+		it.group = m.waiting.apart.withKey(it.group, e.key)
 		if e.at == 0 {
 			m.waiting.takeUp(*it)
 			return
 		}
-		m.waiting.late.comesAt(e.at) // found by time
-		if it.strand.chain && !e.joins {
-			m.waiting.putsOff(it, len(m.leases.outs))
+		m.waiting.late.noteDue(e.at) // found by time
+		if it.group.ordered && !e.joins {
+			m.waiting.putOff(it, len(m.leases.outs))
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (m *memory) moveOn(e *ending) {
 // fill takes up the jobs that were read, except those that are gone.
 func (m *memory) fill(pages []*page, gone map[uint64]struct{}) {
 	for _, p := range pages {
-		s := m.waiting.keep(p.strand)
+		s := m.waiting.keep(p.group)
 		if m.waiting.listing.relists { // it may have been read before
 			p.items = slices.DeleteFunc(p.items, func(it item) bool {
 				_, is := gone[it.n]
@@ -174,16 +174,16 @@ func (m *memory) fill(pages []*page, gone map[uint64]struct{}) {
 			})
 		}
 		for i := range p.items {
-			m.log.knows(&p.items[i])
+			m.log.share(&p.items[i])
 		}
 		m.waiting.readAhead(s, p)
 	}
 }
 
-// happened makes a change that was written.
-func (m *memory) happened(k *change) {
-	m.log.happened(k)
-	m.waiting.late.happened(k)
+// applied makes a change that was written.
+func (m *memory) applied(k *change) {
+	m.log.applied(k)
+	m.waiting.late.applied(k)
 }
 
 // ends begins to change what is kept.
@@ -191,16 +191,16 @@ func (m *memory) ends(now time.Time) *ends {
 	return &ends{settings: m.settings, now: now.UnixMilli(), had: m.log.kept}
 }
 
-// learns takes up the result of a look-up, without jobs that have ended meanwhile.
-func (m *memory) learns(k *lookUp, gone map[uint64]struct{}, now int64) {
-	s := k.strand
+// learn takes up the result of a look-up, without jobs that have ended meanwhile.
+func (m *memory) learn(k *lookUp, gone map[uint64]struct{}, now int64) {
+	s := k.group
 	s.unsure, s.lateTo = false, after{}
 	for i := range k.late {
 		it := &k.late[i]
 		if _, ended := gone[it.n]; ended {
 			continue
 		}
-		it.strand, it.priority = s, it.head.priority
+		it.group, it.priority = s, it.head.priority
 		if k.more {
 			s.lateTo = it.after()
 		}

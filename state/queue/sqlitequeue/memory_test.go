@@ -23,8 +23,8 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const jobs, each = 6000, 100
-				r := room{ahead: 100, backs: 50, strands: 200}
-				f := newFile(t, Options{room: r})
+				r := bounds{ahead: 100, backs: 50, groups: 200}
+				f := newFile(t, Options{bounds: r})
 				s := f.open()
 				if _, err := s.Set(t.Context(), "q", set); err != nil {
 					t.Fatal(err)
@@ -64,12 +64,12 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 						}
 						seen[m.ID] = true
 					}
-					l := s.find("q")
-					mem := l.lock()
-					strands, ahead, backs := len(mem.waiting.strands), mem.waiting.ahead, len(mem.waiting.backs)
-					l.unlock()
-					if strands > r.strands+2*each+listStrands || ahead > r.ahead+segmentJobs+fillStrands+strands || backs > r.backs+pageJobs+chainLate*fillStrands {
-						t.Fatalf("in memory are %d strands, %d jobs read ahead and %d that came due, for %v", strands, ahead, backs, r)
+					q := s.find("q")
+					mem := q.lock()
+					groups, ahead, backs := len(mem.waiting.groups), mem.waiting.ahead, len(mem.waiting.backs)
+					q.unlock()
+					if groups > r.groups+2*each+listGroups || ahead > r.ahead+segmentJobs+fillGroups+groups || backs > r.backs+pageJobs+orderedLate*fillGroups {
+						t.Fatalf("in memory are %d groups, %d jobs read ahead and %d that came due, for %v", groups, ahead, backs, r)
 					}
 					if err := src.Settle(t.Context(), ends); err != nil {
 						t.Fatal(err)
@@ -79,12 +79,12 @@ func TestMemoryIsBoundedWhateverTheBacklog(t *testing.T) {
 				if got, err := src.(tidemill.Bookkeeper).Books(t.Context()); err != nil || got != want {
 					t.Errorf("books are %+v, %v; want %+v", got, err, want)
 				}
-				l := s.find("q")
-				mem := l.lock()
-				defer l.unlock()
+				q := s.find("q")
+				mem := q.lock()
+				defer q.unlock()
 				w := &mem.waiting
-				if len(w.strands)+len(w.backs)+len(w.late.hot)+len(mem.log.segs)+len(mem.leases.outs)+len(w.tallies)+w.ahead > 0 {
-					t.Errorf("when all has ended there are %d strands, %d and %d jobs, %d segments, %v counted", len(w.strands), len(w.backs), len(w.late.hot), len(mem.log.segs), w.tallies)
+				if len(w.groups)+len(w.backs)+len(w.late.hot)+len(mem.log.segs)+len(mem.leases.outs)+len(w.tallies)+w.ahead > 0 {
+					t.Errorf("when all has ended there are %d groups, %d and %d jobs, %d segments, %v counted", len(w.groups), len(w.backs), len(w.late.hot), len(mem.log.segs), w.tallies)
 				}
 			})
 		})

@@ -62,7 +62,7 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Dep
 
 // has says whether one of its jobs is of that priority; nil: whether one may be.
 func (s *group) has(priority uint8, it *item) bool {
-	if s.chain {
+	if s.ordered {
 		return it == nil || it.priority == priority
 	}
 	return s.priority == priority
@@ -70,22 +70,22 @@ func (s *group) has(priority uint8, it *item) bool {
 
 // depths counts waiting jobs, by the result of of.
 func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.Depth) (all []queue.Depth, err error) {
-	l := s.find(name)
-	if l == nil {
+	q := s.find(name)
+	if q == nil {
 		return nil, ctx.Err()
 	}
-	if err := l.handing.Acquire(ctx, 1); err != nil {
+	if err := q.handing.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer l.handing.Release(1)
-	mem := l.lock()
+	defer q.handing.Release(1)
+	mem := q.lock()
 	mem.expire(s.o.Now())
-	l.unlock()
-	if err := l.look(ctx, s); err != nil {
+	q.unlock()
+	if err := q.look(ctx, s); err != nil {
 		return nil, err
 	}
-	mem = l.lock()
-	defer l.unlock()
+	mem = q.lock()
+	defer q.unlock()
 	sums := map[queue.Depth]int64{}
 	for t, n := range mem.waiting.tallies {
 		sums[of(t)] += n
@@ -101,19 +101,19 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 // ages finds for each depth when its oldest job was added. It reads only the groups that
 // may have it.
 func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
-	l := s.find(name)
+	q := s.find(name)
 	for i := range all {
 		of := func(of *group, it *item) bool { return is(all[i], of, it) }
-		heads := l.lock().waiting.heads(of)
-		l.unlock()
-		n, err := l.oldest(ctx, s, heads, of)
+		heads := q.lock().waiting.heads(of)
+		q.unlock()
+		n, err := q.oldest(ctx, s, heads, of)
 		if err != nil {
 			return nil, err
 		}
 		if n == 0 {
 			continue
 		}
-		f, err := l.at(ctx, s, n)
+		f, err := q.at(ctx, s, n)
 		if err != nil {
 			return nil, err
 		}
@@ -125,8 +125,8 @@ func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is fun
 	return all, nil
 }
 
-// strandHead is the oldest job of a group, or a position before it.
-type strandHead struct {
+// groupHead is the oldest job of a group, or a position before it.
+type groupHead struct {
 	id    string
 	n     uint64
 	after uint64 // where to look for it
@@ -135,9 +135,9 @@ type strandHead struct {
 
 // heads are the oldest jobs of the chosen groups. In an ordered group it looks at all jobs
 // in memory.
-func (w *waitingSet) heads(is func(*group, *item) bool) (heads []strandHead) {
-	for _, id := range slices.Sorted(maps.Keys(w.strands)) {
-		s := w.strands[id]
+func (w *waitingSet) heads(is func(*group, *item) bool) (heads []groupHead) {
+	for _, id := range slices.Sorted(maps.Keys(w.groups)) {
+		s := w.groups[id]
 		least := uint64(math.MaxUint64)
 		for i := range s.ready {
 			if is(s, &s.ready[i]) {
@@ -152,12 +152,12 @@ func (w *waitingSet) heads(is func(*group, *item) bool) (heads []strandHead) {
 		}
 		switch unread := s.unread() && len(s.ready) == 0 && is(s, nil); {
 		case unread && least > s.cursor:
-			heads = append(heads, strandHead{id: id, n: s.cursor + 1, after: s.cursor})
+			heads = append(heads, groupHead{id: id, n: s.cursor + 1, after: s.cursor})
 			if least < math.MaxUint64 {
-				heads = append(heads, strandHead{n: least, found: true})
+				heads = append(heads, groupHead{n: least, found: true})
 			}
 		case least < math.MaxUint64:
-			heads = append(heads, strandHead{n: least, found: true})
+			heads = append(heads, groupHead{n: least, found: true})
 		}
 	}
 	return heads
@@ -165,21 +165,21 @@ func (w *waitingSet) heads(is func(*group, *item) bool) (heads []strandHead) {
 
 // oldest is the position of the oldest chosen job; 0: none. In an ordered group it reads at
 // most a page.
-func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(*group, *item) bool) (uint64, error) {
+func (q *queueState) oldest(ctx context.Context, s *Store, heads groupHeads, is func(*group, *item) bool) (uint64, error) {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		h := &heads[0]
 		if h.found {
 			return h.n, nil
 		}
-		p := &page{strand: readStrand([]byte(h.id)), after: h.after, upTo: placeMask, want: 1, bytes: pageBytes}
-		if p.strand.chain {
+		p := &page{group: readGroup([]byte(h.id)), after: h.after, upTo: posMask, want: 1, bytes: pageBytes}
+		if p.group.ordered {
 			p.want = pageJobs
 		}
-		if err := l.readAhead(ctx, s, []*page{p}); err != nil {
+		if err := q.readAhead(ctx, s, []*page{p}); err != nil {
 			return 0, err
 		}
-		at := slices.IndexFunc(p.items, func(it item) bool { return is(p.strand, &it) })
+		at := slices.IndexFunc(p.items, func(it item) bool { return is(p.group, &it) })
 		if at < 0 {
 			heap.Pop(&heads)
 			continue
@@ -190,14 +190,14 @@ func (l *line) oldest(ctx context.Context, s *Store, heads strandHeads, is func(
 	return 0, nil
 }
 
-// strandHeads is a heap (container/heap): the oldest first.
-type strandHeads []strandHead
+// groupHeads is a heap (container/heap): the oldest first.
+type groupHeads []groupHead
 
-func (h strandHeads) Len() int           { return len(h) }
-func (h strandHeads) Less(i, j int) bool { return h[i].n < h[j].n }
-func (h strandHeads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *strandHeads) Push(x any)        { *h = append(*h, x.(strandHead)) }
-func (h *strandHeads) Pop() any {
+func (h groupHeads) Len() int           { return len(h) }
+func (h groupHeads) Less(i, j int) bool { return h[i].n < h[j].n }
+func (h groupHeads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *groupHeads) Push(x any)        { *h = append(*h, x.(groupHead)) }
+func (h *groupHeads) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
 	*h = (*h)[:last]

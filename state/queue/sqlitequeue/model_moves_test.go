@@ -118,13 +118,13 @@ func (m *model) depths(r *rapid.T, q string) {
 }
 
 // inner looks at what memory holds: nothing may stay behind.
-func (m *model) inner(r *rapid.T, q string) {
-	l := m.stores[1].(*Store).find(q)
-	if l == nil {
+func (m *model) inner(r *rapid.T, name string) {
+	q := m.stores[1].(*Store).find(name)
+	if q == nil {
 		return
 	}
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	for first, s := range mem.log.segs {
 		if first != s.first || s.going != 0 || s.empty(s.ended) {
 			r.Fatalf("segment at %d stayed behind: %+v", first, s)
@@ -139,9 +139,9 @@ func (m *model) inner(r *rapid.T, q string) {
 	}
 	in := map[uint64]int{}
 	ahead := 0
-	for _, s := range mem.waiting.strands {
+	for _, s := range mem.waiting.groups {
 		if s.leaf != nil && len(s.ready)+len(s.back) == 0 && !s.unread() {
-			r.Fatalf("strand %q takes turns and has no job", s.id)
+			r.Fatalf("group %q takes turns and has no job", s.id)
 		}
 		for _, it := range s.ready {
 			in[it.n]++

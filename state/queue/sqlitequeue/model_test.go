@@ -31,7 +31,7 @@ func play(t *testing.T, r *rapid.T, kills bool) {
 	inBubble(t, func(t *testing.T) {
 		o := Options{Capacity: modelCapacity, tableNames: 40}
 		if kills && rapid.Bool().Draw(r, "little memory") {
-			o.room = room{ahead: 1, backs: 1000, strands: 1000}
+			o.bounds = bounds{ahead: 1, backs: 1000, groups: 1000}
 		}
 		f := newFile(t, o)
 		m := &model{r: r, file: f, turns: !kills, stores: [2]queue.Store{memoryqueue.New(memoryqueue.Options{Capacity: modelCapacity}), f.open()}}

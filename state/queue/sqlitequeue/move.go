@@ -17,7 +17,7 @@ const moveJobs = 256
 // "ending".
 type mover struct {
 	store *Store
-	line  *line
+	queue *queueState
 	k     *change
 	in    *intake         // jobs that are added
 	after []func(*memory) // what memory changes once it is written
@@ -30,8 +30,8 @@ func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, 
 	if f.Queue == "" {
 		return 0, rules.NoQueue()
 	}
-	l := s.find(f.Queue)
-	if l == nil {
+	q := s.find(f.Queue)
+	if q == nil {
 		return 0, ctx.Err()
 	}
 	most := f.Max
@@ -40,11 +40,11 @@ func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, 
 		f.State = state
 		var some []uint64
 		flush := func() error {
-			k, err := s.moveSome(ctx, l, some, do)
+			k, err := s.moveSome(ctx, q, some, do)
 			n, some = n+k, some[:0]
 			return err
 		}
-		for j, err := range s.search(ctx, l, f) {
+		for j, err := range s.search(ctx, q, f) {
 			if err != nil {
 				return n, err
 			}
@@ -63,23 +63,23 @@ func (s *Store) move(ctx context.Context, f queue.Filter, states []queue.State, 
 }
 
 // moveSome lets do change the jobs at some positions.
-func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(context.Context, *mover, []uint64) error) (int, error) {
+func (s *Store) moveSome(ctx context.Context, q *queueState, some []uint64, do func(context.Context, *mover, []uint64) error) (int, error) {
 	if len(some) == 0 {
 		return 0, nil
 	}
-	if err := l.handing.Acquire(ctx, 1); err != nil {
+	if err := q.handing.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer l.handing.Release(1)
-	if err := l.ending.Acquire(ctx, 1); err != nil {
+	defer q.handing.Release(1)
+	if err := q.ending.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer l.ending.Release(1)
-	m := &mover{store: s, line: l, k: &change{line: l}}
-	mem := l.lock()
+	defer q.ending.Release(1)
+	m := &mover{store: s, queue: q, k: &change{queue: q}}
+	mem := q.lock()
 	mem.expire(s.o.Now())
 	m.k.ends = mem.ends(s.o.Now())
-	l.unlock()
+	q.unlock()
 	refused := do(ctx, m, some)
 	if refused != nil && m.in == nil {
 		m.k.failed()
@@ -88,31 +88,31 @@ func (s *Store) moveSome(ctx context.Context, l *line, some []uint64, do func(co
 	m.k.prepare()
 	if err := s.commit(ctx, m.k, m.in); err != nil {
 		m.k.failed()
-		return 0, fmt.Errorf("move jobs of queue %q: %w", l.name, err)
+		return 0, fmt.Errorf("move jobs of queue %q: %w", q.name, err)
 	}
-	l.held.Add(-int64(m.k.left))
-	mem = l.lock()
-	defer l.unlock()
-	mem.happened(m.k)
+	q.held.Add(-int64(m.k.left))
+	mem = q.lock()
+	defer q.unlock()
+	mem.applied(m.k)
 	for _, do := range m.after {
 		do(mem)
 	}
-	l.wake.signal()
+	q.wake.signal()
 	return m.did, refused
 }
 
 // waiting reads a job that is not handed out; nil: none at that position.
 func (m *mover) waiting(ctx context.Context, n uint64) (*item, error) {
-	out := m.line.lock().leases.outs[n] != nil
-	m.line.unlock()
+	out := m.queue.lock().leases.outs[n] != nil
+	m.queue.unlock()
 	if out {
 		return nil, nil
 	}
-	f, err := m.line.at(ctx, m.store, n)
+	f, err := m.queue.at(ctx, m.store, n)
 	if err != nil || f == nil || f.damaged {
 		return nil, err
 	}
-	it := m.line.recall(f)
+	it := m.queue.recall(f)
 	return &it, nil
 }
 
@@ -143,15 +143,15 @@ func (m *mover) promote(ctx context.Context, n uint64) error {
 	if err != nil || it == nil {
 		return err
 	}
-	l := m.line
+	q := m.queue
 	now := m.store.o.Now().UnixMilli()
-	mem := l.lock()
+	mem := q.lock()
 	_, hot := mem.waiting.late.hot[n]
-	l.unlock()
+	q.unlock()
 	if hot || it.at <= now {
 		return nil
 	}
-	joins, err := l.behind(ctx, m.store, it)
+	joins, err := q.behind(ctx, m.store, it)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (int, error) {
 }
 
 func (m *mover) remove(ctx context.Context, n uint64) error {
-	if k, err := m.store.keptAt(ctx, m.line, n); err != nil {
+	if k, err := m.store.keptAt(ctx, m.queue, n); err != nil {
 		return err
 	} else if k != nil {
 		m.forget(k)
@@ -219,14 +219,14 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (int, error) {
 
 // retry adds failed jobs once more, under names that are known.
 func (m *mover) retry(ctx context.Context, some []uint64) error {
-	s, l := m.store, m.line
+	s, q := m.store, m.queue
 	var rows []*keptRow
 	var jobs []incoming
 	var names []name
 	var scratch []byte
 	now := s.o.Now().UnixMilli()
 	for _, n := range some {
-		r, err := s.keptAt(ctx, l, n)
+		r, err := s.keptAt(ctx, q, n)
 		if err != nil {
 			return err
 		}
@@ -237,9 +237,9 @@ func (m *mover) retry(ctx context.Context, some []uint64) error {
 		if _, err := readRecord(r.rec, &msg); err != nil {
 			continue
 		}
-		j := incoming{line: l, tenant: msg.Tenant, key: msg.Key, priority: msg.Priority, added: now,
+		j := incoming{queue: q, tenant: msg.Tenant, key: msg.Key, priority: msg.Priority, added: now,
 			rec: appendRecord(nil, &msg, now), late: true, failures: r.failures, twin: -1}
-		j.name, scratch = nameOf(l.no, msg.Tenant, msg.ID, scratch)
+		j.name, scratch = nameOf(q.no, msg.Tenant, msg.ID, scratch)
 		rows, jobs, names = append(rows, r), append(jobs, j), append(names, j.name)
 	}
 	if len(jobs) == 0 {
@@ -267,14 +267,14 @@ func (m *mover) retry(ctx context.Context, some []uint64) error {
 
 // Look implements queue.Mover.
 func (s *Store) Look(ctx context.Context, n queue.Name) (*queue.Job, error) {
-	l := s.find(n.Queue)
-	if l == nil {
+	q := s.find(n.Queue)
+	if q == nil {
 		return nil, cmp.Or(ctx.Err(), queue.NotFound(n))
 	}
 	f := queue.Filter{Queue: n.Queue, IDs: []string{n.ID}}
 	var found *queue.Job
 	for _, f.State = range []queue.State{"", queue.Completed, queue.Failed} {
-		for j, err := range s.search(ctx, l, f) {
+		for j, err := range s.search(ctx, q, f) {
 			if err != nil {
 				return nil, err
 			}
@@ -311,8 +311,8 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen str
 }
 
 func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string) error {
-	l := m.line
-	if k, err := m.store.keptAt(ctx, l, n); err != nil {
+	q := m.queue
+	if k, err := m.store.keptAt(ctx, q, n); err != nil {
 		return err
 	} else if k != nil {
 		if k.state != keptFailed {

@@ -2,7 +2,7 @@ package sqlitequeue
 
 import "context"
 
-// renew claims names whose jobs get other places, known or not. It waits for other callers
+// renew claims names whose jobs get other positions, known or not. It waits for other callers
 // that are adding some of them.
 func (x *names) renew(ctx context.Context, want []name) (*claim, error) {
 	for {

@@ -46,10 +46,10 @@ func idHash(no uint32, id string) uint64 {
 	return xxhash.Sum64String(id) ^ uint64(no)*0x9e3779b97f4a7c15 // the golden ratio spreads queues
 }
 
-// named is a known name and the place of its job.
+// named is a known name and the position of its job in the file.
 type named struct {
 	name
-	place int64
+	pos int64
 }
 
 const namedBytes = 24
@@ -57,7 +57,7 @@ const namedBytes = 24
 func (n named) append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint64(b, n.hash)
 	b = binary.BigEndian.AppendUint64(b, n.check)
-	return binary.BigEndian.AppendUint64(b, uint64(n.place))
+	return binary.BigEndian.AppendUint64(b, uint64(n.pos))
 }
 
 func readNamed(b []byte) named {
@@ -146,7 +146,7 @@ type table struct {
 type entry struct {
 	named
 	next  int32  // of the same hash; -1: none
-	claim *claim // of the caller that adds it; nil: known, or, without a place, given up
+	claim *claim // of the caller that adds it; nil: known, or, without a position, given up
 }
 
 // claim is one caller's hold on the names of a batch while it is being written.
@@ -166,7 +166,7 @@ func (t *table) find(n name) *entry {
 	i, ok := t.heads[n.hash]
 	for ok && i >= 0 {
 		e := &t.entries[i]
-		if e.name == n && (e.claim != nil || e.place != 0) {
+		if e.name == n && (e.claim != nil || e.pos != 0) {
 			return e
 		}
 		i = e.next
@@ -325,31 +325,31 @@ type question struct {
 	run *run
 }
 
-// resolve ends a claim. places are where the jobs of the claimed names lie, in the order of
-// the claim; 0, or no places at all: not added, and the name is free again.
-func (x *names) resolve(c *claim, places []int64) {
+// resolve ends a claim. positions are where the jobs of the claimed names lie, in the order of
+// the claim; 0, or no positions at all: not added, and the name is free again.
+func (x *names) resolve(c *claim, positions []int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	t := c.table
 	for k := range c.owns {
 		e := &t.entries[c.first+k]
 		e.claim = nil
-		if places != nil {
-			e.place = places[k]
+		if positions != nil {
+			e.pos = positions[k]
 		}
 	}
 	t.open -= len(c.owns)
 	if t.open == 0 && len(c.owns) > 0 && t != x.tables[len(x.tables)-1] {
 		close(t.quiet)
 	}
-	if places == nil && c.first+len(c.owns) == len(t.entries) {
+	if positions == nil && c.first+len(c.owns) == len(t.entries) {
 		t.cut(c.first)
 	}
 	close(c.done)
 }
 
-// places returns where jobs of that ID may lie, of any tenant.
-func (x *names) places(ctx context.Context, no uint32, id string) ([]int64, error) {
+// filePositions returns where jobs of that ID may lie, of any tenant.
+func (x *names) filePositions(ctx context.Context, no uint32, id string) ([]int64, error) {
 	hash := idHash(no, id)
 	x.mu.Lock()
 	runs := x.runs
@@ -357,8 +357,8 @@ func (x *names) places(ctx context.Context, no uint32, id string) ([]int64, erro
 	for _, t := range x.tables {
 		i, ok := t.heads[hash]
 		for ok && i >= 0 {
-			if e := &t.entries[i]; e.place != 0 {
-				at = append(at, e.place)
+			if e := &t.entries[i]; e.pos != 0 {
+				at = append(at, e.pos)
 			}
 			i = t.entries[i].next
 		}
@@ -369,7 +369,7 @@ func (x *names) places(ctx context.Context, no uint32, id string) ([]int64, erro
 			if !r.filter.maybe(hash) {
 				continue
 			}
-			if err := r.find(tx, hash, func(n named) { at = append(at, n.place) }); err != nil {
+			if err := r.find(tx, hash, func(n named) { at = append(at, n.pos) }); err != nil {
 				return err
 			}
 		}

@@ -128,7 +128,7 @@ func (x *names) flush(ctx context.Context, limit int) error {
 func (x *names) flushTable(ctx context.Context, t *table) error {
 	sorted := make([]named, 0, len(t.entries))
 	for i := range t.entries {
-		if e := &t.entries[i]; e.place != 0 {
+		if e := &t.entries[i]; e.pos != 0 {
 			sorted = append(sorted, e.named)
 		}
 	}
@@ -363,7 +363,7 @@ func (x *names) forget(ctx context.Context) error {
 				if err != nil {
 					return named{}, err
 				}
-				if b.take(); held.have(n.place) {
+				if b.take(); held.have(n.pos) {
 					return n, nil
 				}
 			}

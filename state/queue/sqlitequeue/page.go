@@ -11,9 +11,9 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// deskPage is jobs in order of position as they lie in the file: for listings and for a
+// jobPage is jobs in order of position as they lie in the file: for listings and for a
 // look-up by position. Hand-outs do not use it.
-type deskPage struct {
+type jobPage struct {
 	items []item
 	upTo  uint64 // every job up to here was read
 	bytes int
@@ -21,29 +21,29 @@ type deskPage struct {
 
 // read reads at least one job, and about want, from after the position on, if any follow up
 // to end.
-func (l *line) read(ctx context.Context, s *Store, after, end uint64, want int) (*deskPage, error) {
-	p := &deskPage{upTo: end}
+func (q *queueState) read(ctx context.Context, s *Store, after, end uint64, want int) (*jobPage, error) {
+	p := &jobPage{upTo: end}
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		if err := p.segments(tx, l, after, want); err != nil {
+		if err := p.segments(tx, q, after, want); err != nil {
 			return err
 		}
-		return p.lates(tx, l, after, want)
+		return p.lates(tx, q, after, want)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read queue %q: %w", l.name, err)
+		return nil, fmt.Errorf("read queue %q: %w", q.name, err)
 	}
 	return p, nil
 }
 
 // segments reads jobs of segments. The position may lie inside the first one.
-func (p *deskPage) segments(tx *sqlitedb.Tx, l *line, after uint64, want int) error {
-	start := l.place(after + 1)
-	err := tx.QueryRow("SELECT pos FROM queue_segment WHERE pos<=? AND pos>=? ORDER BY pos DESC LIMIT 1", start, l.place(0)).Scan(&start)
+func (p *jobPage) segments(tx *sqlitedb.Tx, q *queueState, after uint64, want int) error {
+	start := q.filePos(after + 1)
+	err := tx.QueryRow("SELECT pos FROM queue_segment WHERE pos<=? AND pos>=? ORDER BY pos DESC LIMIT 1", start, q.filePos(0)).Scan(&start)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	rows, err := tx.Query(`SELECT s.pos, s.n, s.jobs, e.bits, s.strand FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos
-		WHERE s.pos>=? AND s.pos<=? ORDER BY s.pos`, start, l.place(p.upTo))
+		WHERE s.pos>=? AND s.pos<=? ORDER BY s.pos`, start, q.filePos(p.upTo))
 	if err != nil {
 		return err
 	}
@@ -52,16 +52,16 @@ func (p *deskPage) segments(tx *sqlitedb.Tx, l *line, after uint64, want int) er
 		if len(p.items) >= want || p.bytes > pageBytes {
 			return nil // upTo is where the last one ends
 		}
-		var place int64
+		var pos int64
 		var n int
-		var blob, strand []byte
+		var blob, group []byte
 		var ended sql.NullInt64
-		if err := rows.Scan(&place, &n, &blob, &ended, &strand); err != nil {
+		if err := rows.Scan(&pos, &n, &blob, &ended, &group); err != nil {
 			return err
 		}
-		seg := &segment{first: position(place), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
+		seg := &segment{first: position(pos), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
 		p.bytes += len(blob)
-		p.add(seg, blob, strand, after)
+		p.add(seg, blob, group, after)
 		if last := seg.first + uint64(n) - 1; len(p.items) >= want || p.bytes > pageBytes {
 			p.upTo = last
 		}
@@ -70,11 +70,11 @@ func (p *deskPage) segments(tx *sqlitedb.Tx, l *line, after uint64, want int) er
 }
 
 // add adds the jobs of a segment that are in it and come after a position.
-func (p *deskPage) add(seg *segment, blob, strand []byte, after uint64) {
-	of := readStrand(strand)
+func (p *jobPage) add(seg *segment, blob, group []byte, after uint64) {
+	of := readGroup(group)
 	for it := range jobsOf(seg, blob, seg.ended) {
 		if it.n > after {
-			it.strand = of
+			it.group = of
 			p.items = append(p.items, it)
 		}
 	}
@@ -103,9 +103,9 @@ func jobsOf(seg *segment, blob []byte, ended uint64) iter.Seq[item] {
 }
 
 // lates merges late jobs in.
-func (p *deskPage) lates(tx *sqlitedb.Tx, l *line, after uint64, want int) error {
+func (p *jobPage) lates(tx *sqlitedb.Tx, q *queueState, after uint64, want int) error {
 	rows, err := tx.Query(`SELECT pos, coalesce(at,0), tries, handed, due, job, cause, failures FROM queue_late
-		WHERE pos>? AND pos<=? ORDER BY pos`, l.place(after), l.place(p.upTo))
+		WHERE pos>? AND pos<=? ORDER BY pos`, q.filePos(after), q.filePos(p.upTo))
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (p *deskPage) lates(tx *sqlitedb.Tx, l *line, after uint64, want int) error
 		}
 		var it item
 		was := new(past)
-		var place int64
-		if err := rows.Scan(&place, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &was.cause, &was.failures); err != nil {
+		var pos int64
+		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &was.cause, &was.failures); err != nil {
 			return err
 		}
-		it.n, it.past = position(place), was
+		it.n, it.past = position(pos), was
 		for len(fresh) > 0 && fresh[0].n < it.n {
 			p.items, fresh = append(p.items, fresh[0]), fresh[1:]
 		}

@@ -12,7 +12,7 @@ import (
 func TestNoStatementScansATable(t *testing.T) {
 	s := newFile(t, Options{}).open()
 	for _, query := range []string{
-		aheadSQL, dueSQL, noTimeSQL, chainSQL, strandsSQL, pendingSQL, trimSQL, agedSQL,
+		aheadSQL, dueSQL, noTimeSQL, orderedSQL, groupsSQL, pendingSQL, trimSQL, agedSQL,
 		"SELECT strand FROM queue_segment WHERE strand>? AND strand<? ORDER BY strand LIMIT 1",
 		"SELECT max(pos) FROM queue_segment WHERE strand=?",
 		"SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?",

@@ -38,27 +38,27 @@ func (s *source) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Forwards: true, Ordered: s.ordered, Keep: s.lease / 3}
 }
 
-func (s *source) line(ctx context.Context) (*line, error) { return s.store.line(ctx, s.queue) }
+func (s *source) state(ctx context.Context) (*queueState, error) { return s.store.state(ctx, s.queue) }
 
 // Receive implements tidemill.Source.
 func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
 	if err := ctx.Err(); err != nil || len(into) == 0 {
 		return 0, err
 	}
-	l, err := s.line(ctx)
+	q, err := s.state(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := l.receiving.Acquire(ctx, 1); err != nil {
+	if err := q.receiving.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer l.receiving.Release(1)
+	defer q.receiving.Release(1)
 	for {
-		n, next, err := s.handOut(ctx, l, into)
+		n, next, err := s.handOut(ctx, q, into)
 		if n > 0 || err != nil {
 			return n, err
 		}
-		if err := s.wait(ctx, l, next); err != nil {
+		if err := s.wait(ctx, q, next); err != nil {
 			return 0, err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 const maxWait = 5 * time.Second
 
 // wait waits until the queue may have something to hand out.
-func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
+func (s *source) wait(ctx context.Context, q *queueState, next time.Time) error {
 	var alarm <-chan time.Time
 	if !next.IsZero() {
 		t := time.NewTimer(min(max(next.Sub(s.store.o.Now()), 0), maxWait))
@@ -77,7 +77,7 @@ func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
 		alarm = t.C
 	}
 	select {
-	case <-l.wake:
+	case <-q.wake:
 	case <-alarm:
 	case <-ctx.Done():
 		return ctx.Err()
@@ -86,53 +86,53 @@ func (s *source) wait(ctx context.Context, l *line, next time.Time) error {
 }
 
 // handOut hands out due jobs, or says when to look again.
-func (s *source) handOut(ctx context.Context, l *line, into []*tidemill.Message) (int, time.Time, error) {
-	if err := l.handing.Acquire(ctx, 1); err != nil {
+func (s *source) handOut(ctx context.Context, q *queueState, into []*tidemill.Message) (int, time.Time, error) {
+	if err := q.handing.Acquire(ctx, 1); err != nil {
 		return 0, time.Time{}, err
 	}
-	defer l.handing.Release(1)
+	defer q.handing.Release(1)
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err
 	}
-	if err := s.order(ctx, l); err != nil {
+	if err := s.order(ctx, q); err != nil {
 		return 0, time.Time{}, err
 	}
 	now := s.store.o.Now()
-	mem := l.lock()
+	mem := q.lock()
 	mem.expire(now)
 	most := mem.allowed(len(into), now)
-	l.unlock()
+	q.unlock()
 	if most > 0 {
-		if err := l.look(ctx, s.store); err != nil {
+		if err := q.look(ctx, s.store); err != nil {
 			return 0, time.Time{}, err
 		}
 	}
-	chosen, err := l.choose(ctx, s.store, most, now)
+	chosen, err := q.choose(ctx, s.store, most, now)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
 	if len(chosen) == 0 {
-		mem = l.lock()
-		defer l.unlock()
-		return 0, mem.rests(now, most), nil
+		mem = q.lock()
+		defer q.unlock()
+		return 0, mem.nextLook(now, most), nil
 	}
-	n, err := s.lend(ctx, l, chosen, into)
+	n, err := s.lend(ctx, q, chosen, into)
 	return n, now, err
 }
 
 // lend hands chosen jobs out, durably counted. After an error they wait again.
-func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidemill.Message) (n int, err error) {
+func (s *source) lend(ctx context.Context, q *queueState, chosen []item, into []*tidemill.Message) (n int, err error) {
 	defer func() {
 		if err != nil {
-			mem := l.lock()
-			defer l.unlock()
+			mem := q.lock()
+			defer q.unlock()
 			mem.putBack(chosen)
 		}
 	}()
-	if err := l.load(ctx, s.store, chosen); err != nil {
+	if err := q.load(ctx, s.store, chosen); err != nil {
 		return 0, err
 	}
-	k := &change{line: l}
+	k := &change{queue: q}
 	good := make([]item, 0, len(chosen))
 	for _, it := range chosen {
 		err := errDamaged
@@ -148,26 +148,26 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 		good = append(good, it)
 		n++
 	}
-	if err := l.count(ctx, s.store, k, good); err != nil {
+	if err := q.count(ctx, s.store, k, good); err != nil {
 		return 0, err
 	}
 	for _, d := range k.damaged {
-		s.store.o.Log.ErrorContext(ctx, "job is damaged and was taken out", "queue", l.name, "position", d.item.n, "error", d.err)
+		s.store.o.Log.ErrorContext(ctx, "job is damaged and was taken out", "queue", q.name, "position", d.item.n, "error", d.err)
 	}
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	g := mem.lend(good, k.damaged, into, s)
 	if g == nil {
 		return 0, nil
 	}
 	for i, it := range good {
 		m := into[i]
-		m.To, m.Tries, m.Handed = l.name, int(it.tries), int(it.handed)+1
+		m.To, m.Tries, m.Handed = q.name, int(it.tries), int(it.handed)+1
 		m.At = time.Time{}
 		if it.at != 0 {
 			m.At = time.UnixMilli(it.at).UTC()
 		}
-		m.Mark = tidemill.Mark{Shard: l.no, Epoch: g.epoch, Lo: it.n}
+		m.Mark = tidemill.Mark{Shard: q.no, Epoch: g.epoch, Lo: it.n}
 	}
 	return n, nil
 }
@@ -178,7 +178,7 @@ func (s *source) lend(ctx context.Context, l *line, chosen []item, into []*tidem
 // the number of jobs read ahead, count as handed out once. So after a crash a job's count
 // may be one too high, never too low. Every further hand-out is counted in the job's own
 // row, for which it leaves its segment.
-func (l *line) count(ctx context.Context, s *Store, k *change, good []item) error {
+func (q *queueState) count(ctx context.Context, s *Store, k *change, good []item) error {
 	top, repeats := uint64(0), false
 	for _, it := range good {
 		switch {
@@ -194,13 +194,13 @@ func (l *line) count(ctx context.Context, s *Store, k *change, good []item) erro
 			top = max(top, it.n)
 		}
 	}
-	l.lock().marks(k, top)
-	l.unlock()
+	q.lock().marks(k, top)
+	q.unlock()
 	if repeats || len(k.damaged) > 0 {
-		if err := l.ending.Acquire(ctx, 1); err != nil {
+		if err := q.ending.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		defer l.ending.Release(1)
+		defer q.ending.Release(1)
 		for _, r := range k.moved {
 			k.leaves(r.seg, r.n)
 		}
@@ -219,17 +219,17 @@ func (l *line) count(ctx context.Context, s *Store, k *change, good []item) erro
 	k.prepare()
 	if err := s.db.Write(ctx, k.apply); err != nil {
 		k.failed()
-		return fmt.Errorf("count hand-outs of queue %q: %w", l.name, err)
+		return fmt.Errorf("count hand-outs of queue %q: %w", q.name, err)
 	}
-	mem := l.lock()
-	defer l.unlock()
-	mem.happened(k)
-	l.held.Add(-int64(len(k.damaged)))
+	mem := q.lock()
+	defer q.unlock()
+	mem.applied(k)
+	q.held.Add(-int64(len(k.damaged)))
 	return nil
 }
 
 // load reads the records of jobs that were handed out before.
-func (l *line) load(ctx context.Context, s *Store, items []item) error {
+func (q *queueState) load(ctx context.Context, s *Store, items []item) error {
 	missing := false
 	for _, it := range items {
 		missing = missing || it.rec == nil && !it.damaged
@@ -247,7 +247,7 @@ func (l *line) load(ctx context.Context, s *Store, items []item) error {
 			}
 			if it.seg == nil {
 				it.past = new(past)
-				err := tx.QueryRow("SELECT job, failures, cause FROM queue_late WHERE pos=?", l.place(it.n)).Scan(&it.rec, &it.past.failures, &it.past.cause)
+				err := tx.QueryRow("SELECT job, failures, cause FROM queue_late WHERE pos=?", q.filePos(it.n)).Scan(&it.rec, &it.past.failures, &it.past.cause)
 				if err != nil {
 					return fmt.Errorf("late job %d: %w", it.n, err)
 				}
@@ -255,7 +255,7 @@ func (l *line) load(ctx context.Context, s *Store, items []item) error {
 			}
 			if it.seg != seg {
 				var blob []byte
-				if err := tx.QueryRow("SELECT jobs FROM queue_segment WHERE pos=?", l.place(it.seg.first)).Scan(&blob); err != nil {
+				if err := tx.QueryRow("SELECT jobs FROM queue_segment WHERE pos=?", q.filePos(it.seg.first)).Scan(&blob); err != nil {
 					return fmt.Errorf("segment at %d: %w", it.seg.first, err)
 				}
 				var err error
@@ -273,20 +273,20 @@ func (l *line) load(ctx context.Context, s *Store, items []item) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("read jobs of queue %q: %w", l.name, err)
+		return fmt.Errorf("read jobs of queue %q: %w", q.name, err)
 	}
 	return nil
 }
 
 // Keep implements tidemill.Keeper.
 func (s *source) Keep(ctx context.Context) error {
-	l, err := s.line(ctx)
+	q, err := s.state(ctx)
 	if err != nil {
 		return err
 	}
 	now := s.store.o.Now()
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	mem.expire(now)
 	mem.leases.renew(s, now, now.Add(s.lease))
 	return ctx.Err()
@@ -294,12 +294,12 @@ func (s *source) Keep(ctx context.Context) error {
 
 // Gate implements tidemill.Gater. A restart opens it: its state is out of date then.
 func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
-	l, err := s.line(ctx)
+	q, err := s.state(ctx)
 	if err != nil {
 		return err
 	}
-	l.lock().leases.gate.set(until, probes)
-	l.unlock()
-	l.wake.signal()
+	q.lock().leases.gate.set(until, probes)
+	q.unlock()
+	q.wake.signal()
 	return nil
 }

@@ -12,21 +12,21 @@ func (w *waitingSet) seat(s *group) {
 		w.unseat(s)
 		if leaf != nil {
 			s.leaf = leaf
-			heap.Push(&leaf.strands, s)
+			heap.Push(&leaf.groups, s)
 			leaf.enter()
 		}
-	} else if leaf != nil && len(leaf.strands) > 1 {
-		heap.Fix(&leaf.strands, s.index)
+	} else if leaf != nil && len(leaf.groups) > 1 {
+		heap.Fix(&leaf.groups, s.index)
 	}
 	if s.leaf == nil && !s.asked && s.holder == 0 && len(s.ready)+len(s.back) == 0 && !s.unread() && !s.unsure {
-		delete(w.strands, s.id)
+		delete(w.groups, s.id)
 	}
 }
 
 // leafOf is where a group may take turns now; nil: nowhere.
 func (w *waitingSet) leafOf(s *group) *node {
 	priority := s.priority
-	if s.chain {
+	if s.ordered {
 		if s.holder != 0 {
 			return nil
 		}
@@ -51,7 +51,7 @@ func (w *waitingSet) leafOf(s *group) *node {
 		return s.leaf
 	}
 	key := s.key
-	if s.chain && !w.apart.keyed {
+	if s.ordered && !w.apart.keyed {
 		key = ""
 	}
 	return w.level(priority).kid(s.tenant).kid(key)
@@ -69,7 +69,7 @@ func (w *waitingSet) forget(s *group) {
 		w.listing.unlisted, w.listing.missed, w.listing.relists = true, true, true
 	}
 	s.ready, w.late.vague = nil, true
-	delete(w.strands, s.id)
+	delete(w.groups, s.id)
 }
 
 // unseat removes a group from its turns.
@@ -78,9 +78,9 @@ func (w *waitingSet) unseat(s *group) {
 		return
 	}
 	leaf := s.leaf
-	heap.Remove(&leaf.strands, s.index)
+	heap.Remove(&leaf.groups, s.index)
 	s.leaf = nil
-	if len(leaf.strands) == 0 {
+	if len(leaf.groups) == 0 {
 		leaf.exit()
 	}
 }

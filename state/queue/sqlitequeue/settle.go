@@ -37,33 +37,33 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 		ends[i].Outcome = tidemill.Unanswered
 		byID = byID || ends[i].Mark == (tidemill.Mark{})
 	}
-	l, err := s.line(ctx)
+	q, err := s.state(ctx)
 	if err != nil {
 		return err
 	}
-	if byID { // such a job may be waiting: nobody may hand it out meanwhile
-		if err := l.handing.Acquire(ctx, 1); err != nil {
+	if byID { // such a job may be waiting: it must not be handed out meanwhile
+		if err := q.handing.Acquire(ctx, 1); err != nil {
 			return err
 		}
-		defer l.handing.Release(1)
+		defer q.handing.Release(1)
 	}
-	if err := l.ending.Acquire(ctx, 1); err != nil {
+	if err := q.ending.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer l.ending.Release(1)
-	work, err := s.claim(ctx, l, ends)
+	defer q.ending.Release(1)
+	work, err := s.claim(ctx, q, ends)
 	if err == nil {
-		err = s.write(ctx, l, work)
+		err = s.write(ctx, q, work)
 	}
 	if err != nil {
-		err = fmt.Errorf("settle %d jobs of queue %q: %w", len(ends), l.name, err)
+		err = fmt.Errorf("settle %d jobs of queue %q: %w", len(ends), q.name, err)
 	}
 	return err
 }
 
 // claim finds the jobs that settlements end, keeps them from others, and answers the stale
 // settlements. Settlements by ID choose first: see tidemill.Source.
-func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement) ([]*ending, error) {
+func (s *source) claim(ctx context.Context, q *queueState, ends []tidemill.Settlement) ([]*ending, error) {
 	all := make([]ending, len(ends))
 	taken := map[uint64]bool{} // by ID, of jobs that are not handed out
 	var claimed []*ending
@@ -73,19 +73,19 @@ func (s *source) claim(ctx context.Context, l *line, ends []tidemill.Settlement)
 		if e.end.Mark != (tidemill.Mark{}) {
 			continue
 		}
-		if err := s.byID(ctx, l, e, taken); err != nil {
-			l.letGo(claimed)
+		if err := s.byID(ctx, q, e, taken); err != nil {
+			q.letGo(claimed)
 			return nil, err
 		}
 		claimed = append(claimed, e)
 	}
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	mem.expire(s.store.o.Now())
 	work := make([]*ending, 0, len(ends)) // in the order of ends
 	for i := range all {
 		e := &all[i]
-		if m := e.end.Mark; m != (tidemill.Mark{}) && m.Shard == l.no {
+		if m := e.end.Mark; m != (tidemill.Mark{}) && m.Shard == q.no {
 			if o := mem.leases.claim(m); o != nil {
 				e.take(o)
 			}
@@ -104,19 +104,19 @@ func (e *ending) take(o *out) {
 }
 
 // letGo gives back the claimed jobs, after an error.
-func (l *line) letGo(work []*ending) {
-	mem := l.lock()
-	defer l.unlock()
+func (q *queueState) letGo(work []*ending) {
+	mem := q.lock()
+	defer q.unlock()
 	for _, e := range work {
 		if e.out != nil {
 			mem.leases.unclaim(e.out)
 		}
 	}
-	l.wake.signal()
+	q.wake.signal()
 }
 
 // write makes claimed settlements durable, together with the jobs that they forward.
-func (s *source) write(ctx context.Context, l *line, work []*ending) error {
+func (s *source) write(ctx context.Context, q *queueState, work []*ending) error {
 	var next []*tidemill.Message
 	for _, e := range work {
 		e.from = len(next)
@@ -127,12 +127,12 @@ func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	if len(next) > 0 {
 		var err error
 		if in, err = s.store.prepare(ctx, next); err != nil {
-			l.letGo(work)
+			q.letGo(work)
 			return err
 		}
 	}
-	work, full := s.fit(l, in, work)
-	k, err := s.stroke(ctx, l, work)
+	work, full := s.fit(q, in, work)
+	k, err := s.plan(ctx, q, work)
 	if err == nil {
 		err = s.store.commit(ctx, k, in)
 	} else if in != nil {
@@ -141,44 +141,44 @@ func (s *source) write(ctx context.Context, l *line, work []*ending) error {
 	if err != nil {
 		k.failed()
 		for _, e := range work {
-			l.holds(e, 1)
+			q.holds(e, 1)
 		}
-		l.letGo(work)
+		q.letGo(work)
 		return err
 	}
-	l.settled(k, work)
+	q.settled(k, work)
 	return full
 }
 
 // holds removes an ending job from the count of the queue, or adds it again.
-func (l *line) holds(e *ending, n int64) {
+func (q *queueState) holds(e *ending, n int64) {
 	if e.end.End == tidemill.Done {
-		l.held.Add(n)
+		q.held.Add(n)
 	}
 }
 
-// fit leaves out settlements whose Next finds no room: they stay unanswered. Jobs that end
-// make room, for their own Next first.
-func (s *source) fit(l *line, in *intake, work []*ending) ([]*ending, error) {
+// fit leaves out settlements for whose Next a queue has no capacity: they stay unanswered. Jobs
+// that end free capacity, for their own Next first.
+func (s *source) fit(q *queueState, in *intake, work []*ending) ([]*ending, error) {
 	var out []*ending
 	var full error
 	fits := make([]*ending, 0, len(work))
 	for _, e := range work {
-		l.holds(e, -1)
+		q.holds(e, -1)
 		if in.fit(s.store.o.Capacity, e.from, e.to) {
 			fits = append(fits, e)
 			continue
 		}
-		l.holds(e, 1)
+		q.holds(e, 1)
 		full = in.refused(e.from, e.to)
 		in.unfit(e.from, e.to)
 		out = append(out, e)
 	}
-	l.letGo(out)
+	q.letGo(out)
 	return fits, full
 }
 
-// commit writes the changes of a stroke and its new jobs in one transaction.
+// commit writes the changes of settlements and their new jobs in one transaction.
 func (s *Store) commit(ctx context.Context, k *change, in *intake) error {
 	if in == nil {
 		if k.idle() {
@@ -196,16 +196,16 @@ func (s *Store) commit(ctx context.Context, k *change, in *intake) error {
 	return err
 }
 
-// stroke turns settlements into changes of the file.
-func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*change, error) {
+// plan turns settlements into changes of the file.
+func (s *source) plan(ctx context.Context, q *queueState, work []*ending) (*change, error) {
 	now := s.store.o.Now()
-	k := &change{line: l}
-	mem := l.lock()
+	k := &change{queue: q}
+	mem := q.lock()
 	is := mem.settings
 	if kept := mem.ends(now); !kept.none() || is.Completed.Count+is.Failed.Count > 0 {
 		k.ends = kept
 	}
-	l.unlock()
+	q.unlock()
 	keeps := func(e *ending) bool {
 		return e.end.End == tidemill.Done && keeping(is, keptState(e.end.Fate)).Count > 0
 	}
@@ -215,7 +215,7 @@ func (s *source) stroke(ctx context.Context, l *line, work []*ending) (*change, 
 			records = append(records, e.item)
 		}
 	}
-	if err := l.load(ctx, s.store, records); err != nil {
+	if err := q.load(ctx, s.store, records); err != nil {
 		return k, err
 	}
 	loaded := func() (it item) {
@@ -260,9 +260,9 @@ func (e *ending) putOff(now time.Time) lateRow {
 		cause = append([]byte{}, e.end.Cause...)
 		failures = addFailure(it.failures(), queue.Failure{At: now, Kind: e.end.Kind, Cause: e.end.Cause})
 	}
-	if it.strand.chain && e.joins { // it was behind another of its key: now it is the last
+	if it.group.ordered && e.joins { // it was behind another of its key: now it is the last
 		it.due = max(e.at, now.UnixMilli())
-	} else if it.strand.chain { // it stays the first, at whatever time the others came
+	} else if it.group.ordered { // it stays the first, at whatever time the others came
 		it.due = firstDue
 	}
 	it.at = e.at
@@ -286,10 +286,10 @@ func (e *ending) keptRow(loaded item, now time.Time) keptRow {
 }
 
 // settled updates memory to match the file, and answers.
-func (l *line) settled(k *change, work []*ending) {
-	mem := l.lock()
-	defer l.unlock()
-	mem.happened(k)
+func (q *queueState) settled(k *change, work []*ending) {
+	mem := q.lock()
+	defer q.unlock()
+	mem.applied(k)
 	left := map[*grant][]*out{}
 	for _, e := range work {
 		e.end.Outcome = tidemill.Applied
@@ -311,5 +311,5 @@ func (l *line) settled(k *change, work []*ending) {
 	for _, e := range work {
 		mem.moveOn(e)
 	}
-	l.wake.signal()
+	q.wake.signal()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
-// spans are places in order: of a backlog, one span a queue.
+// spans are positions in the file, in order: of a backlog, one span a queue.
 type spans struct{ from, to []int64 } // both ends included
 
 func (s *spans) add(from, to int64) {
@@ -18,17 +18,17 @@ func (s *spans) add(from, to int64) {
 	s.from, s.to = append(s.from, from), append(s.to, to)
 }
 
-func (s *spans) have(place int64) bool {
-	i := sort.Search(len(s.to), func(i int) bool { return s.to[i] >= place })
-	return i < len(s.to) && s.from[i] <= place
+func (s *spans) have(pos int64) bool {
+	i := sort.Search(len(s.to), func(i int) bool { return s.to[i] >= pos })
+	return i < len(s.to) && s.from[i] <= pos
 }
 
 // held is where jobs are: in segments, late, or kept after their end. Some that ended in the
 // same segment count as held.
 type held struct{ segments, late, kept spans }
 
-func (h *held) have(place int64) bool {
-	return h.segments.have(place) || h.late.have(place) || h.kept.have(place)
+func (h *held) have(pos int64) bool {
+	return h.segments.have(pos) || h.late.have(pos) || h.kept.have(pos)
 }
 
 // held finds where jobs are. It reads segments before late jobs, and those before kept
@@ -44,7 +44,7 @@ func (s *Store) held(ctx context.Context) (*held, error) {
 	return h, s.scan(ctx, "SELECT pos, 1 FROM queue_kept WHERE pos>? ORDER BY pos LIMIT 10000", &h.kept)
 }
 
-// scan reads places in pages: no snapshot is held for long.
+// scan reads positions in pages: no snapshot is held for long.
 func (s *Store) scan(ctx context.Context, query string, into *spans) error {
 	for last := int64(-1); ; {
 		rows := 0

@@ -40,8 +40,8 @@ type Options struct {
 	Now      func() time.Time // the clock; nil means time.Now
 	Log      *slog.Logger     // told of damaged jobs; nil discards
 
-	room       room // in memory, of each queue; zero: see New
-	tableNames int  // names that a table holds before it is written as a run; 0 means 128 Ki
+	bounds     bounds // in memory, of each queue; zero: see New
+	tableNames int    // names that a table holds before it is written as a run; 0 means 128 Ki
 }
 
 // Store keeps queues in a database. It is a queue.Store, and safe for concurrent use. A
@@ -51,10 +51,10 @@ type Store struct {
 	o     Options
 	names *names
 
-	mu    sync.Mutex // guards lines
-	lines map[string]*line
+	mu     sync.Mutex // guards queues
+	queues map[string]*queueState
 
-	group committer
+	committer committer
 }
 
 var _ queue.Store = (*Store)(nil)
@@ -99,10 +99,10 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.room == (room{}) {
+	if o.bounds == (bounds{}) {
 		// Jobs of a kilobyte that were read ahead take some 4 MB, those that came due 25
 		// MB, groups 15 MB.
-		o.room = room{ahead: 4096, backs: 100_000, strands: 25_000}
+		o.bounds = bounds{ahead: 4096, backs: 100_000, groups: 25_000}
 	}
 	if o.tableNames <= 0 {
 		o.tableNames = 128 << 10
@@ -110,7 +110,7 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 	if err := db.Migrate(ctx, "queue", steps); err != nil {
 		return nil, fmt.Errorf("open the queues: %w", err)
 	}
-	s := &Store{db: db, o: o, lines: map[string]*line{}}
+	s := &Store{db: db, o: o, queues: map[string]*queueState{}}
 	var err error
 	if s.names, err = loadNames(ctx, s); err != nil {
 		return nil, fmt.Errorf("open the queues' names: %w", err)
@@ -129,38 +129,38 @@ func (s *Store) load(ctx context.Context) error {
 			return err
 		}
 		defer rows.Close()
-		var all []*line
+		var all []*queueState
 		for rows.Next() {
 			var no, end, handed, epoch int64
 			var name, settings []byte
 			if err := rows.Scan(&no, &name, &end, &handed, &epoch, &settings); err != nil {
 				return err
 			}
-			l := newLine(uint32(no), string(name), s.o.room)
+			q := newQueueState(uint32(no), string(name), s.o.bounds)
 			is, err := readSettings(settings)
 			if err != nil {
 				return fmt.Errorf("settings of queue %q: %w", name, err)
 			}
-			l.starts(is, uint64(end), uint64(handed), uint32(epoch))
-			all = append(all, l)
+			q.restore(is, uint64(end), uint64(handed), uint32(epoch))
+			all = append(all, q)
 		}
 		if err := rows.Err(); err != nil {
 			return err
 		}
-		for _, l := range all {
-			if err := l.measure(tx); err != nil {
-				return fmt.Errorf("measure queue %q: %w", l.name, err)
+		for _, q := range all {
+			if err := q.measure(tx); err != nil {
+				return fmt.Errorf("measure queue %q: %w", q.name, err)
 			}
-			s.lines[l.name] = l
+			s.queues[q.name] = q
 		}
 		return nil
 	})
 }
 
-// line returns the queue of that name, and creates it at the first call.
-func (s *Store) line(ctx context.Context, name string) (*line, error) {
-	if l := s.find(name); l != nil {
-		return l, nil
+// state returns the queue of that name, and creates it at the first call.
+func (s *Store) state(ctx context.Context, name string) (*queueState, error) {
+	if q := s.find(name); q != nil {
+		return q, nil
 	}
 	var no int64
 	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
@@ -177,33 +177,33 @@ func (s *Store) line(ctx context.Context, name string) (*line, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[name]
-	if l == nil {
-		l = newLine(uint32(no), name, s.o.room)
-		s.lines[name] = l
+	q := s.queues[name]
+	if q == nil {
+		q = newQueueState(uint32(no), name, s.o.bounds)
+		s.queues[name] = q
 	}
-	return l, nil
+	return q, nil
 }
 
 // find returns the queue of that name, or nil.
-func (s *Store) find(name string) *line {
+func (s *Store) find(name string) *queueState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lines[name]
+	return s.queues[name]
 }
 
-// A job's place in the file is its queue's number and its position in that queue, in one
+// A job's position in the file is its queue's number and its position in that queue, in one
 // integer: each queue grows at its own end and is read as a range.
 const (
-	placeBits = 44
-	maxQueues = 1 << (63 - placeBits)
-	placeMask = 1<<placeBits - 1
+	posBits   = 44
+	maxQueues = 1 << (63 - posBits)
+	posMask   = 1<<posBits - 1
 )
 
-func (l *line) place(n uint64) int64 { return int64(l.no)<<placeBits | int64(n) }
+func (q *queueState) filePos(n uint64) int64 { return int64(q.no)<<posBits | int64(n) }
 
-// position is the inverse of place, within a queue.
-func position(place int64) uint64 { return uint64(place) & placeMask }
+// position is the inverse of filePos: the position within the queue.
+func position(pos int64) uint64 { return uint64(pos) & posMask }
 
 // now is the clock at the precision of the tables.
 func (s *Store) now() (time.Time, int64) {

@@ -64,5 +64,5 @@ func TestContractOfOrderedSources(t *testing.T) { queuetest.RunOrdered(t, fresh(
 // fails the first times. Keys beyond those in memory wait for their turns a little longer, so
 // nothing is said of the order of keys.
 func TestContractWithLittleMemory(t *testing.T) {
-	queuetest.Run(t, failing(sqlitedbtest.New(t), Options{room: room{ahead: 1, backs: 2, strands: 4}}))
+	queuetest.Run(t, failing(sqlitedbtest.New(t), Options{bounds: bounds{ahead: 1, backs: 2, groups: 4}}))
 }

@@ -25,11 +25,11 @@ type level struct {
 // tenant whose jobs are not kept apart by their keys has one leaf without a name. A tenant
 // and a leaf exist as long as they have jobs that may be handed out.
 type node struct {
-	name    string
-	up      *node
-	kids    map[string]*node
-	ring    ring       // the kids with waiting jobs, in the order of their turns
-	strands strandHeap // of a leaf
+	name   string
+	up     *node
+	kids   map[string]*node
+	ring   ring      // the kids with waiting jobs, in the order of their turns
+	groups groupHeap // of a leaf
 
 	prev, next *node // in the ring of up
 	turning    bool  // it is in that ring
@@ -89,7 +89,7 @@ func (n *node) enter() {
 
 // exit removes an empty node from the tree, and those above it that have nothing else.
 func (n *node) exit() {
-	for ; n.up != nil && n.ring.size == 0 && len(n.strands) == 0; n = n.up {
+	for ; n.up != nil && n.ring.size == 0 && len(n.groups) == 0; n = n.up {
 		if n.turning {
 			n.turning = false
 			n.up.ring.remove(n)
@@ -101,8 +101,8 @@ func (n *node) exit() {
 // oldest is the position of the oldest job below a node, or an earlier one where that has
 // to be read.
 func (n *node) oldest() uint64 {
-	if len(n.strands) > 0 {
-		return n.strands[0].oldest()
+	if len(n.groups) > 0 {
+		return n.groups[0].oldest()
 	}
 	least := uint64(math.MaxUint64)
 	for k := n.ring.first; k != nil; k = k.next {
@@ -115,7 +115,7 @@ func (n *node) oldest() uint64 {
 // jobs from the tree. It holds mu, but releases it while the heads of groups are read from
 // the file: meanwhile others may add to the tree.
 type turn struct {
-	l      *line
+	queue  *queueState
 	mem    *memory // of l
 	ctx    context.Context
 	store  *Store
@@ -254,8 +254,8 @@ func (t *turn) oldestFirst(n *node, most int, held map[*node]bool, hold func(*no
 
 // first is the group below a node that has its oldest job.
 func (n *node) first() *group {
-	if len(n.strands) > 0 {
-		return n.strands[0]
+	if len(n.groups) > 0 {
+		return n.groups[0]
 	}
 	least := n.ring.first
 	for k := least.next; k != nil; k = k.next {
@@ -281,8 +281,8 @@ func (t *turn) leaf(leaf *node, most int) (n int) {
 	if leaf.name != "" {
 		most = t.may(t.mem.settings.Key, theKey(tenant, leaf.name), most)
 	}
-	for n < most && len(leaf.strands) > 0 && t.err == nil {
-		s := leaf.strands[0]
+	for n < most && len(leaf.groups) > 0 && t.err == nil {
+		s := leaf.groups[0]
 		if s.shallow() {
 			t.fill(s, most-n)
 			continue
@@ -295,7 +295,7 @@ func (t *turn) leaf(leaf *node, most int) (n int) {
 
 // from chooses the first jobs of a group.
 func (t *turn) from(s *group, leaf *node, most int) (n int) {
-	if s.chain || len(leaf.strands) > 1 { // another may have the next one
+	if s.ordered || len(leaf.groups) > 1 { // another may have the next one
 		most = 1
 	}
 	chosen := len(t.chosen)
@@ -310,11 +310,11 @@ func (t *turn) from(s *group, leaf *node, most int) (n int) {
 	if n = len(t.chosen) - chosen; n > 0 {
 		for i := range t.chosen[chosen:] {
 			it := &t.chosen[chosen+i]
-			it.strand, it.counted, it.keyed = s, t.mem.leases.counts, leaf.name != ""
+			it.group, it.counted, it.keyed = s, t.mem.leases.counts, leaf.name != ""
 		}
 		first := &t.chosen[chosen]
 		t.mem.waiting.tally(s, first, -int64(n))
-		if s.chain {
+		if s.ordered {
 			s.holder = first.n
 		}
 	}
@@ -326,23 +326,23 @@ func (t *turn) from(s *group, leaf *node, most int) (n int) {
 // may add to the tree.
 func (t *turn) fill(s *group, want int) {
 	some := []*group{s}
-	for tenant := s.leaf.up.next; tenant != nil && len(some) < fillStrands; tenant = tenant.next {
-		for leaf := tenant.ring.first; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
-			if next := leaf.strands[0]; next.shallow() {
+	for tenant := s.leaf.up.next; tenant != nil && len(some) < fillGroups; tenant = tenant.next {
+		for leaf := tenant.ring.first; leaf != nil && len(some) < fillGroups; leaf = leaf.next {
+			if next := leaf.groups[0]; next.shallow() {
 				some = append(some, next)
 			}
 		}
 	}
-	for leaf := s.leaf.next; leaf != nil && len(some) < fillStrands; leaf = leaf.next {
-		if next := leaf.strands[0]; next.shallow() {
+	for leaf := s.leaf.next; leaf != nil && len(some) < fillGroups; leaf = leaf.next {
+		if next := leaf.groups[0]; next.shallow() {
 			some = append(some, next)
 		}
 	}
 	pages := t.mem.waiting.pages(some, want)
 	t.mem.log.watch()
-	t.l.unlock()
-	err := t.l.readAhead(t.ctx, t.store, pages)
-	t.mem = t.l.lock()
+	t.queue.unlock()
+	err := t.queue.readAhead(t.ctx, t.store, pages)
+	t.mem = t.queue.lock()
 	gone := t.mem.log.unwatch()
 	if err != nil {
 		t.err = cmp.Or(t.err, err)

@@ -12,13 +12,13 @@ import (
 // tallies with those that wait in the file. It knows no lease: a job that is chosen leaves it,
 // and is pushed when it waits again.
 type waitingSet struct {
-	wake  waker // told when a job may be handed out
-	room  room
-	apart apart // as the settings say
+	wake   waker // told when a job may be handed out
+	bounds bounds
+	apart  apart // as the settings say
 
 	levels  []*level          // those that ever had a job, the highest first
 	pass    float64           // of the level that was served last
-	strands map[string]*group // groups with waiting jobs, or with a job that holds them back
+	groups  map[string]*group // groups with waiting jobs, or with a job that holds them back
 	backs   map[uint64]*item  // the jobs in their backs
 	ahead   int               // jobs that were read ahead
 	asking  []*group          // ordered groups to be looked up in the file
@@ -30,11 +30,11 @@ type waitingSet struct {
 	listing listing
 }
 
-// room is how much of one queue is in memory, with any backlog.
-type room struct {
-	ahead   int // jobs handed over from Add, or read ahead, by all groups together, while the reader keeps up
-	backs   int // waiting jobs that came due; more are found when those are done
-	strands int // groups, where keys are kept apart; more are found in the file when those are done
+// bounds is how much of one queue is in memory, with any backlog.
+type bounds struct {
+	ahead  int // jobs handed over from Add, or read ahead, by all groups together, while the reader keeps up
+	backs  int // waiting jobs that came due; more are found when those are done
+	groups int // groups, where keys are kept apart; more are found in the file when those are done
 }
 
 // tally is a class of waiting jobs that is counted.
@@ -46,7 +46,7 @@ type tally struct {
 // tally counts n more waiting jobs: of a group, or of an ordered group's job.
 func (w *waitingSet) tally(s *group, it *item, n int64) {
 	t := tally{s.priority, s.tenant}
-	if s.chain {
+	if s.ordered {
 		t.priority = it.priority
 	}
 	if w.tallies[t] += n; w.tallies[t] == 0 {
@@ -54,19 +54,19 @@ func (w *waitingSet) tally(s *group, it *item, n int64) {
 	}
 }
 
-// takes takes up the jobs of a part. Due jobs are handed over in memory while handing out
-// keeps up; else they are read when their turn comes.
-func (w *waitingSet) takes(p *part, out int) {
+// addPart takes up the jobs of a part, while out others are handed out. Due jobs are handed over in
+// memory as long as handing out keeps up; else they are read when their turn comes.
+func (w *waitingSet) addPart(p *part, out int) {
 	few := p.bytes < pageBytes
 	var s *group
 	for i := range p.pieces {
 		pc := &p.pieces[i]
-		if s == nil || s.id != string(pc.strand) || w.strands[s.id] != s {
-			s = w.strands[string(pc.strand)]
+		if s == nil || s.id != string(pc.group) || w.groups[s.id] != s {
+			s = w.groups[string(pc.group)]
 		}
 		n := int64(pc.to - pc.from)
 		if s == nil {
-			s = readStrand(pc.strand)
+			s = readGroup(pc.group)
 			if s.key != "" && w.full(out) {
 				w.listing.unlisted, w.listing.missed = true, true // found in the file when others are done
 				w.tally(s, &item{priority: pc.priority}, n)
@@ -75,33 +75,33 @@ func (w *waitingSet) takes(p *part, out int) {
 			s = w.keep(s)
 		}
 		w.tally(s, &item{priority: pc.priority}, n)
-		w.takesPiece(s, p, pc, few)
+		w.addPiece(s, p, pc, few)
 	}
 	for _, i := range p.late {
 		w.late.rows++
 		switch j := p.jobs[i]; {
 		case j.at > 0:
-			w.late.comesAt(j.at)
+			w.late.noteDue(j.at)
 		default: // it is here again
-			w.takeUp(item{n: j.n, strand: w.strand(j.strand), due: j.due(), priority: j.priority})
+			w.takeUp(item{n: j.n, group: w.groupNamed(j.group), due: j.due(), priority: j.priority})
 		}
 	}
 	w.end = max(w.end, p.base+uint64(len(p.jobs)))
 	w.wake.signal()
 }
 
-// takesPiece takes up a segment that was added to a group.
-func (w *waitingSet) takesPiece(s *group, p *part, pc *piece, few bool) {
+// addPiece takes up a segment that was added to a group.
+func (w *waitingSet) addPiece(s *group, p *part, pc *piece, few bool) {
 	first, n := p.jobs[pc.from].n, pc.to-pc.from
 	all := !s.unread() // all earlier jobs were read
 	if all {
 		s.cursor = max(s.cursor, first-1)
 	}
-	if all && few && w.ahead < w.room.ahead {
+	if all && few && w.ahead < w.bounds.ahead {
 		pc.seg = &segment{first: first, n: n}
 		for _, j := range p.jobs[pc.from:pc.to] {
-			it := item{n: j.n, seg: pc.seg, rec: j.rec, strand: s}
-			if s.chain {
+			it := item{n: j.n, seg: pc.seg, rec: j.rec, group: s}
+			if s.ordered {
 				it.due, it.priority = j.added, j.priority
 			}
 			s.ready = append(s.ready, it)
@@ -113,30 +113,30 @@ func (w *waitingSet) takesPiece(s *group, p *part, pc *piece, few bool) {
 	w.seat(s)
 }
 
-// full says that memory has no room for more groups. Groups that are handed out, of which
-// there are at most as many as jobs, do not count: they are bounded otherwise.
-func (w *waitingSet) full(out int) bool { return len(w.strands)-out >= w.room.strands }
+// full says that memory may hold no more groups. As many as there are jobs handed out do not
+// count: those are bounded otherwise.
+func (w *waitingSet) full(out int) bool { return len(w.groups)-out >= w.bounds.groups }
 
-// strand returns the group of that name, and makes it in memory at the first call.
-func (w *waitingSet) strand(id []byte) *group {
-	s := w.strands[string(id)]
+// groupNamed returns the group of that name, and makes it in memory at the first call.
+func (w *waitingSet) groupNamed(id []byte) *group {
+	s := w.groups[string(id)]
 	if s == nil {
-		s = w.keep(readStrand(id))
+		s = w.keep(readGroup(id))
 	}
 	return s
 }
 
 // keep adds a group, which may have been forgotten meanwhile, and returns the stored one.
 func (w *waitingSet) keep(s *group) *group {
-	if is := w.strands[s.id]; is != nil {
+	if is := w.groups[s.id]; is != nil {
 		return is
 	}
-	w.strands[s.id] = s
+	w.groups[s.id] = s
 	if w.listing.unlisted { // the file may have more of it
 		s.end = max(s.end, w.end)
 		w.listing.relists = true
 	}
-	s.unsure = s.chain && w.late.vague && w.late.rows > 0 // jobs that we do not know may come first
+	s.unsure = s.ordered && w.late.vague && w.late.rows > 0 // jobs that we do not know may come first
 	return s
 }
 
@@ -153,28 +153,28 @@ func (w *waitingSet) readAhead(s *group, p *page) {
 	w.seat(s)
 }
 
-// frees lets the next job of a group go where that one held it back.
-func (w *waitingSet) frees(s *group, n uint64) {
+// free lets the next job of a group go where that one held it back.
+func (w *waitingSet) free(s *group, n uint64) {
 	if s.holder == n {
 		s.holder = 0
 		w.seat(s)
 	}
 }
 
-// putsOff lets the first of an ordered group hold it while it is delayed.
-func (w *waitingSet) putsOff(it *item, out int) {
-	s := w.keep(it.strand)
+// putOff lets the first of an ordered group hold it while it is delayed.
+func (w *waitingSet) putOff(it *item, out int) {
+	s := w.keep(it.group)
 	s.holder = it.n
 	w.seat(s)
-	if len(w.strands)-out > w.room.strands/2 { // it is found again when it comes due
+	if len(w.groups)-out > w.bounds.groups/2 { // it is found again when it comes due
 		w.forget(s)
 	}
 }
 
 // nextMark is a position up to which jobs go next; 0: unknown, as groups take turns.
 func (w *waitingSet) nextMark() uint64 {
-	if len(w.strands) == 1 {
-		for _, s := range w.strands {
+	if len(w.groups) == 1 {
+		for _, s := range w.groups {
 			if n := min(len(s.ready), pageJobs); n > 0 {
 				return s.ready[n-1].n
 			}
@@ -190,7 +190,7 @@ func (w *waitingSet) next(now time.Time) time.Time {
 		return at
 	}
 	due := time.UnixMilli(w.late.nextAt)
-	if len(w.backs) < w.room.backs {
+	if len(w.backs) < w.bounds.backs {
 		return sooner(at, due)
 	}
 	if soon := now.Add(time.Second); w.late.limited && due.Before(soon) { // see drop
@@ -223,20 +223,20 @@ func (w *waitingSet) popReady(s *group, n int) []item {
 	return some
 }
 
-// push lets a job wait in its group, in its old place.
+// push lets a job wait in its group, in its old position.
 func (w *waitingSet) push(it item) {
 	if w.backs[it.n] != nil {
 		return
 	}
-	it.strand = w.apart.back(it.strand)
+	it.group = w.apart.back(it.group)
 	w.pushBack(it)
 }
 
 // pushBack lets a job wait in that group.
 func (w *waitingSet) pushBack(it item) {
-	s := w.keep(it.strand)
+	s := w.keep(it.group)
 	p := &it
-	p.strand = s
+	p.group = s
 	if s.holder == p.n {
 		s.holder = 0
 	}
@@ -247,7 +247,7 @@ func (w *waitingSet) pushBack(it item) {
 	w.wake.signal()
 }
 
-// becomesLate lets a waiting job keep its place when it has left its segment.
+// becomesLate lets a waiting job keep its position when it has left its segment.
 func (w *waitingSet) becomesLate(it *item) {
 	if is := w.backs[it.n]; is != nil {
 		is.seg, is.rec = nil, nil
@@ -263,7 +263,7 @@ func (w *waitingSet) becomesLate(it *item) {
 // unready removes a segment's job from those that were read ahead, if it is one of them, and
 // from the counts.
 func (w *waitingSet) unready(it *item) {
-	s := it.strand
+	s := it.group
 	if at, found := slices.BinarySearchFunc(s.ready, it.n, func(r item, n uint64) int { return cmp.Compare(r.n, n) }); found {
 		s.ready = slices.Delete(s.ready, at, at+1)
 		w.ahead--
@@ -273,12 +273,12 @@ func (w *waitingSet) unready(it *item) {
 
 // unwait removes a job that is not handed out from where it waits in memory.
 func (w *waitingSet) unwait(it *item) {
-	s := it.strand
-	if is := w.strands[s.id]; is != nil {
-		s, it.strand = is, is
+	s := it.group
+	if is := w.groups[s.id]; is != nil {
+		s, it.group = is, is
 	}
 	if p := w.backs[it.n]; p != nil {
-		s = p.strand
+		s = p.group
 		heap.Remove(&s.back, int(p.index))
 		delete(w.backs, it.n)
 		w.tally(s, p, -1)
@@ -288,7 +288,7 @@ func (w *waitingSet) unwait(it *item) {
 	if s.holder == it.n {
 		s.holder = 0
 	}
-	if s.chain && s.first == it.n { // the next one waits for its own turn
+	if s.ordered && s.first == it.n { // the next one waits for its own turn
 		w.unseat(s)
 	}
 	w.seat(s)

@@ -19,16 +19,16 @@ import (
 // segment's row, but not its jobs.
 func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	var b tidemill.Books
-	l := s.store.find(s.queue)
-	if l == nil {
+	q := s.store.find(s.queue)
+	if q == nil {
 		return b, ctx.Err()
 	}
 	err := s.store.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		var next, delivered, skipped, dead, pending int64
-		if err := tx.QueryRow("SELECT next, delivered, skipped, dead FROM queue WHERE no=?", l.no).Scan(&next, &delivered, &skipped, &dead); err != nil {
+		if err := tx.QueryRow("SELECT next, delivered, skipped, dead FROM queue WHERE no=?", q.no).Scan(&next, &delivered, &skipped, &dead); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(pendingSQL, l.pendingArgs()...).Scan(&pending); err != nil {
+		if err := tx.QueryRow(pendingSQL, q.pendingArgs()...).Scan(&pending); err != nil {
 			return err
 		}
 		b = tidemill.Books{
@@ -47,26 +47,26 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 // hands meanwhile.
 func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	var st queue.Stats
-	l := s.find(name)
-	if l == nil {
+	q := s.find(name)
+	if q == nil {
 		return st, ctx.Err()
 	}
-	if err := s.tidy(ctx, l); err != nil {
+	if err := s.tidy(ctx, q); err != nil {
 		return st, err
 	}
 	now, ms := s.now()
 	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", l.no, ms).Scan(&st.Delayed)
+		return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", q.no, ms).Scan(&st.Delayed)
 	}); err != nil {
 		return st, fmt.Errorf("count queue %q: %w", name, err)
 	}
-	mem := l.lock()
+	mem := q.lock()
 	mem.expire(now)
 	st.Leased = int64(len(mem.leases.outs))
 	st.Waiting = max(mem.log.pending-st.Leased-st.Delayed, 0)
 	st.Completed, st.Failed = mem.log.kept[keptCompleted], mem.log.kept[keptFailed]
-	l.unlock()
-	p, err := l.read(ctx, s, 0, l.last(), 1)
+	q.unlock()
+	p, err := q.read(ctx, s, 0, q.last(), 1)
 	if err != nil {
 		return st, err
 	}
@@ -80,9 +80,9 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 }
 
 // last is the position of the newest job.
-func (l *line) last() uint64 {
-	mem := l.lock()
-	defer l.unlock()
+func (q *queueState) last() uint64 {
+	mem := q.lock()
+	defer q.unlock()
 	return mem.waiting.end
 }
 
@@ -90,8 +90,8 @@ func (l *line) last() uint64 {
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
-		for _, l := range s.chosen(f.Queue) {
-			for job, err := range s.search(ctx, l, f) {
+		for _, q := range s.chosen(f.Queue) {
+			for job, err := range s.search(ctx, q, f) {
 				if !yield(job, err) || err != nil {
 					return
 				}
@@ -104,15 +104,15 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 }
 
 // search yields the jobs of a queue that a filter chooses; the caller applies Max.
-func (s *Store) search(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
+func (s *Store) search(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	var all iter.Seq2[*queue.Job, error]
 	switch {
 	case len(f.IDs) > 0:
-		all = s.named(ctx, l, f)
+		all = s.named(ctx, q, f)
 	case f.State == "" || f.State.Held():
-		all = s.jobs(ctx, l, f.After.Lo)
+		all = s.jobs(ctx, q, f.After.Lo)
 	default:
-		all = s.keptJobs(ctx, l, f.After.Lo)
+		all = s.keptJobs(ctx, q, f.After.Lo)
 	}
 	return func(yield func(*queue.Job, error) bool) {
 		for job, err := range all {
@@ -127,24 +127,24 @@ func (s *Store) search(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*
 }
 
 // chosen are the queues of that name, or all, by name.
-func (s *Store) chosen(name string) []*line {
+func (s *Store) chosen(name string) []*queueState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*line
-	for _, l := range s.lines {
-		if name == "" || l.name == name {
-			all = append(all, l)
+	var all []*queueState
+	for _, q := range s.queues {
+		if name == "" || q.name == name {
+			all = append(all, q)
 		}
 	}
-	slices.SortFunc(all, func(a, b *line) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b *queueState) int { return cmp.Compare(a.name, b.name) })
 	return all
 }
 
 // jobs yields the jobs of a queue behind a position that have not ended.
-func (s *Store) jobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queue.Job, error] {
+func (s *Store) jobs(ctx context.Context, q *queueState, after uint64) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		for end := l.last(); after < end; {
-			p, err := l.read(ctx, s, after, end, 256)
+		for end := q.last(); after < end; {
+			p, err := q.read(ctx, s, after, end, 256)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -154,7 +154,7 @@ func (s *Store) jobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queu
 					yield(nil, err)
 					return
 				}
-				if !yield(s.job(l, &p.items[i]), nil) {
+				if !yield(s.job(q, &p.items[i]), nil) {
 					return
 				}
 			}
@@ -164,20 +164,20 @@ func (s *Store) jobs(ctx context.Context, l *line, after uint64) iter.Seq2[*queu
 }
 
 // named yields the jobs of a queue that have one of the filter's IDs, or seem to.
-func (s *Store) named(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*queue.Job, error] {
+func (s *Store) named(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		var all []uint64
 		for _, id := range f.IDs {
-			some, err := s.positions(ctx, l, id)
+			some, err := s.positions(ctx, q, id)
 			if err != nil {
-				yield(nil, fmt.Errorf("look for job %q in queue %q: %w", id, l.name, err))
+				yield(nil, fmt.Errorf("look for job %q in queue %q: %w", id, q.name, err))
 				return
 			}
 			all = append(all, some...)
 		}
 		slices.Sort(all)
 		for _, n := range slices.Compact(all) {
-			job, err := s.jobAt(ctx, l, n, f.State == "" || f.State.Held())
+			job, err := s.jobAt(ctx, q, n, f.State == "" || f.State.Held())
 			if job == nil && err == nil {
 				continue
 			}
@@ -189,23 +189,23 @@ func (s *Store) named(ctx context.Context, l *line, f queue.Filter) iter.Seq2[*q
 }
 
 // jobAt is the job at a position, live or kept, or nil.
-func (s *Store) jobAt(ctx context.Context, l *line, n uint64, held bool) (*queue.Job, error) {
+func (s *Store) jobAt(ctx context.Context, q *queueState, n uint64, held bool) (*queue.Job, error) {
 	if !held {
-		k, err := s.keptAt(ctx, l, n)
+		k, err := s.keptAt(ctx, q, n)
 		if err != nil || k == nil {
 			return nil, err
 		}
-		return k.job(l), nil
+		return k.job(q), nil
 	}
-	f, err := l.at(ctx, s, n)
+	f, err := q.at(ctx, s, n)
 	if err != nil || f == nil {
 		return nil, err
 	}
-	return s.job(l, f), nil
+	return s.job(q, f), nil
 }
 
 // job shows a job to an operator.
-func (s *Store) job(l *line, it *item) *queue.Job {
+func (s *Store) job(q *queueState, it *item) *queue.Job {
 	j := &queue.Job{State: queue.Waiting, Failures: readFailures(it.failures())}
 	if it.past != nil {
 		j.Cause = string(it.past.cause)
@@ -217,13 +217,13 @@ func (s *Store) job(l *line, it *item) *queue.Job {
 		j.Added = time.UnixMilli(added).UTC()
 	}
 	now, ms := s.now()
-	j.To, j.Tries, j.Handed = l.name, int(it.tries), int(it.handed)
-	j.Mark = tidemill.Mark{Shard: l.no, Lo: it.n}
+	j.To, j.Tries, j.Handed = q.name, int(it.tries), int(it.handed)
+	j.Mark = tidemill.Mark{Shard: q.no, Lo: it.n}
 	if it.at != 0 {
 		j.At = time.UnixMilli(it.at).UTC()
 	}
-	mem := l.lock()
-	defer l.unlock()
+	mem := q.lock()
+	defer q.unlock()
 	mem.expire(now)
 	if it.seg != nil && it.n <= mem.log.boot {
 		j.Handed = 1
@@ -243,12 +243,12 @@ func (s *Store) job(l *line, it *item) *queue.Job {
 // Damaged counts the jobs of a queue whose bytes were found changed. They are dead in the
 // books, and kept in the table queue_damaged.
 func (s *Store) Damaged(ctx context.Context, name string) (n int, err error) {
-	l := s.find(name)
-	if l == nil {
+	q := s.find(name)
+	if q == nil {
 		return 0, ctx.Err()
 	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		err := tx.QueryRow("SELECT count(*) FROM queue_damaged WHERE pos BETWEEN ? AND ?", l.place(0), l.place(placeMask)).Scan(&n)
+		err := tx.QueryRow("SELECT count(*) FROM queue_damaged WHERE pos BETWEEN ? AND ?", q.filePos(0), q.filePos(posMask)).Scan(&n)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

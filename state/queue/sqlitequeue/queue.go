@@ -12,13 +12,13 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// line is one queue as this process sees it.
+// queueState is one queue as this process sees it.
 //
 // Three turns are taken in this order, and never under the lock: receiving (to be the one
 // that waits for jobs), handing (to choose waiting jobs, or to change them), ending (to
 // change what is in the queue's segments). Without the turn handing a goroutine may add
 // waiting jobs, and remove none.
-type line struct {
+type queueState struct {
 	no        uint32
 	name      string
 	held      atomic.Int64                   // jobs in the queue, and those being added
@@ -42,65 +42,65 @@ func (w waker) signal() {
 	}
 }
 
-func newLine(no uint32, name string, r room) *line {
+func newQueueState(no uint32, name string, r bounds) *queueState {
 	wake := make(waker, 1)
-	l := &line{
+	q := &queueState{
 		no: no, name: name, wake: wake,
 		receiving: semaphore.NewWeighted(1), handing: semaphore.NewWeighted(1), ending: semaphore.NewWeighted(1),
 		mem: memory{
 			log: fileLog{segs: map[uint64]*segment{}},
-			waiting: waitingSet{wake: wake, room: r, apart: apart{no: no},
-				strands: map[string]*group{}, backs: map[uint64]*item{}, tallies: map[tally]int64{},
+			waiting: waitingSet{wake: wake, bounds: r, apart: apart{no: no},
+				groups: map[string]*group{}, backs: map[uint64]*item{}, tallies: map[tally]int64{},
 				late: lateJobs{hot: map[uint64]struct{}{}}},
 			leases: leases{wake: wake, outs: map[uint64]*out{}, grants: map[*grant]struct{}{}},
 		},
 	}
-	l.obeys(l.lock(), new(queue.Settings))
-	l.unlock()
-	return l
+	q.setSettings(q.lock(), new(queue.Settings))
+	q.unlock()
+	return q
 }
 
 // lock returns what the lock guards. Its caller uses that until unlock, and not after.
-func (l *line) lock() *memory {
-	l.mu.Lock()
-	return &l.mem
+func (q *queueState) lock() *memory {
+	q.mu.Lock()
+	return &q.mem
 }
 
-func (l *line) unlock() { l.mu.Unlock() }
+func (q *queueState) unlock() { q.mu.Unlock() }
 
-// obeys sets the queue's settings. They do not change afterwards.
-func (l *line) obeys(mem *memory, s *queue.Settings) {
-	l.is.Store(s)
-	mem.obeys(s)
+// setSettings sets the queue's settings. They do not change afterwards.
+func (q *queueState) setSettings(mem *memory, s *queue.Settings) {
+	q.is.Store(s)
+	mem.setSettings(s)
 }
 
-// starts takes over what the file says of the queue: its settings, if they were set, its last
+// restore takes over what the file says of the queue: its settings, if they were set, its last
 // position, and up to where jobs and epochs may have been handed out.
-func (l *line) starts(is *queue.Settings, end, handed uint64, epoch uint32) {
-	mem := l.lock()
-	defer l.unlock()
+func (q *queueState) restore(is *queue.Settings, end, handed uint64, epoch uint32) {
+	mem := q.lock()
+	defer q.unlock()
 	if is != nil {
-		l.obeys(mem, is)
+		q.setSettings(mem, is)
 	}
 	mem.waiting.end, mem.log.boot, mem.log.mark = end, handed, handed
 	mem.leases.epoch, mem.log.epochs = epoch, epoch
 }
 
 // measure counts what the queue holds and finds its groups, at the start.
-func (l *line) measure(tx *sqlitedb.Tx) error {
-	mem := l.lock()
-	defer l.unlock()
-	if err := mem.log.measure(tx, l); err != nil {
+func (q *queueState) measure(tx *sqlitedb.Tx) error {
+	mem := q.lock()
+	defer q.unlock()
+	if err := mem.log.measure(tx, q); err != nil {
 		return err
 	}
-	l.held.Store(mem.log.pending)
+	q.held.Store(mem.log.pending)
 	var late int64
-	if err := tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=?", l.no).Scan(&late); err != nil {
+	if err := tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=?", q.no).Scan(&late); err != nil {
 		return err
 	}
-	mem.waiting.late.stored(late)
+	mem.waiting.late.start(late)
 	if mem.settings.Ordered {
-		return mem.waiting.findChains(tx)
+		return mem.waiting.findOrdered(tx)
 	}
 	return mem.waiting.findGroups(tx)
 }
@@ -112,16 +112,16 @@ const pendingSQL = `SELECT
 	(SELECT coalesce(sum(gone),0) FROM queue_ended WHERE pos BETWEEN ?3 AND ?4) +
 	(SELECT count(*) FROM queue_late WHERE queue=?5)`
 
-func (l *line) pendingArgs() []any {
-	return []any{strandsOf(l.no), strandsOf(l.no + 1), l.place(0), l.place(placeMask), l.no}
+func (q *queueState) pendingArgs() []any {
+	return []any{groupsFrom(q.no), groupsFrom(q.no + 1), q.filePos(0), q.filePos(posMask), q.no}
 }
 
-// came notes added jobs, in the order in which they were written: the part written first
+// added notes added jobs, in the order in which they were written: the part written first
 // may be reported later.
-func (l *line) came(p *part) {
-	mem := l.lock()
-	defer l.unlock()
-	mem.came(p)
+func (q *queueState) added(p *part) {
+	mem := q.lock()
+	defer q.unlock()
+	mem.added(p)
 }
 
 // putAt is the time that a job is delayed to. 0: at once.
@@ -133,4 +133,4 @@ func putAt(at time.Time, now time.Time) int64 {
 }
 
 // String names the queue in errors.
-func (l *line) String() string { return fmt.Sprintf("queue %q", l.name) }
+func (q *queueState) String() string { return fmt.Sprintf("queue %q", q.name) }
