@@ -15,10 +15,10 @@ import (
 
 // Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
-	err = s.at(ctx, name, func(l *line, _ time.Time) {
-		st = queue.Stats{Waiting: l.count(queue.Waiting), Delayed: l.count(queue.Delayed), Leased: l.count(queue.Leased),
-			Completed: l.count(queue.Completed), Failed: l.count(queue.Failed)}
-		for _, j := range l.jobs {
+	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
+		st = queue.Stats{Waiting: q.count(queue.Waiting), Delayed: q.count(queue.Delayed), Leased: q.count(queue.Leased),
+			Completed: q.count(queue.Completed), Failed: q.count(queue.Failed)}
+		for _, j := range q.jobs {
 			if j.state.Held() && (st.Oldest.IsZero() || j.added.Before(st.Oldest)) {
 				st.Oldest = j.added
 			}
@@ -28,16 +28,16 @@ func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err err
 }
 
 // at calls do with a queue, if one has that name.
-func (s *Store) at(ctx context.Context, name string, do func(l *line, now time.Time)) error {
+func (s *Store) at(ctx context.Context, name string, do func(q *queueState, now time.Time)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.queues[name]; l != nil {
+	if q := s.queues[name]; q != nil {
 		now := s.o.Now()
-		l.look(now)
-		do(l, now)
+		q.look(now)
+		do(q, now)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 			if j.pos <= f.After.Lo {
 				continue
 			}
-			job := s.job(j.line, j.pos)
+			job := s.job(j.queue, j.pos)
 			if job == nil || !f.Matches(job) {
 				continue
 			}
@@ -69,8 +69,8 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 }
 
 type position struct {
-	line *line
-	pos  uint64
+	queue *queueState
+	pos   uint64
 }
 
 // positions are the positions of the jobs of one or of all queues now, in order.
@@ -78,59 +78,59 @@ func (s *Store) positions(name string) []position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []position
-	for _, l := range s.queues {
-		if name != "" && l.name != name {
+	for _, q := range s.queues {
+		if name != "" && q.name != name {
 			continue
 		}
-		for pos := range l.jobs {
-			all = append(all, position{l, pos})
+		for pos := range q.jobs {
+			all = append(all, position{q, pos})
 		}
 	}
 	slices.SortFunc(all, func(a, b position) int {
-		return cmp.Or(cmp.Compare(a.line.name, b.line.name), cmp.Compare(a.pos, b.pos))
+		return cmp.Or(cmp.Compare(a.queue.name, b.queue.name), cmp.Compare(a.pos, b.pos))
 	})
 	return all
 }
 
 // job copies the job at a position, or returns nil when it is gone.
-func (s *Store) job(l *line, pos uint64) *queue.Job {
+func (s *Store) job(q *queueState, pos uint64) *queue.Job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.look(s.o.Now())
-	j := l.jobs[pos]
+	q.look(s.o.Now())
+	j := q.jobs[pos]
 	if j == nil {
 		return nil
 	}
-	return j.show(l)
+	return j.show(q)
 }
 
-// show copies a job for a desk.
-func (j *job) show(l *line) *queue.Job {
+// show copies a job for an operator.
+func (j *job) show(q *queueState) *queue.Job {
 	out := &queue.Job{State: j.state, Cause: j.cause, Added: j.added, Ended: j.ended, Fate: j.fate, Failures: slices.Clone(j.fails)}
-	j.fill(&out.Message, l)
-	out.Mark.Epoch = 0 // a desk holds no lease
+	j.fill(&out.Message, q)
+	out.Mark.Epoch = 0 // operators hold no lease
 	return out
 }
 
 // Retry implements queue.Mover.
 func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 	refused := queue.New
-	err = s.each(ctx, f, func(l *line, j *job, now time.Time) bool {
+	err = s.each(ctx, f, func(q *queueState, j *job, now time.Time) bool {
 		switch {
 		case j.state != queue.Failed || refused != queue.New:
 			return false
-		case l.settings.Closed:
+		case q.settings.Closed:
 			refused = queue.Closed
 			return false
-		case l.held() >= rules.Capacity(&l.settings, s.o.Capacity):
+		case q.held() >= rules.Capacity(&q.settings, s.o.Capacity):
 			refused = queue.Full
 			return false
 		}
-		l.ended[queue.Failed] = slices.DeleteFunc(l.ended[queue.Failed], func(o *job) bool { return o == j })
-		l.forget(j)
+		q.ended[queue.Failed] = slices.DeleteFunc(q.ended[queue.Failed], func(o *job) bool { return o == j })
+		q.forget(j)
 		m := j.m
 		m.Tries, m.Handed, m.At = 0, 0, time.Time{}
-		l.accept(m, j.fails, time.Time{}, now)
+		q.accept(m, j.fails, time.Time{}, now)
 		return true
 	}, &n)
 	return n, cmp.Or(err, rules.Refused(refused, f.Queue))
@@ -138,12 +138,12 @@ func (s *Store) Retry(ctx context.Context, f queue.Filter) (n int, err error) {
 
 // Promote implements queue.Mover.
 func (s *Store) Promote(ctx context.Context, f queue.Filter) (n int, err error) {
-	err = s.each(ctx, f, func(l *line, j *job, _ time.Time) bool {
+	err = s.each(ctx, f, func(q *queueState, j *job, _ time.Time) bool {
 		if j.state != queue.Delayed {
 			return false
 		}
 		j.m.At = time.Time{}
-		l.wait(j)
+		q.wait(j)
 		return true
 	}, &n)
 	return n, err
@@ -151,16 +151,16 @@ func (s *Store) Promote(ctx context.Context, f queue.Filter) (n int, err error) 
 
 // Remove implements queue.Mover.
 func (s *Store) Remove(ctx context.Context, f queue.Filter) (n int, err error) {
-	err = s.each(ctx, f, func(l *line, j *job, now time.Time) bool {
+	err = s.each(ctx, f, func(q *queueState, j *job, now time.Time) bool {
 		switch j.state {
 		case queue.Leased:
 			return false
 		case queue.Waiting, queue.Delayed:
-			l.drop(j, tidemill.None, tidemill.NoKind, "", now)
-			l.settled.Skipped++
+			q.drop(j, tidemill.None, tidemill.NoKind, "", now)
+			q.settled.Skipped++
 		default:
-			l.ended[j.state] = slices.DeleteFunc(l.ended[j.state], func(o *job) bool { return o == j })
-			l.forget(j)
+			q.ended[j.state] = slices.DeleteFunc(q.ended[j.state], func(o *job) bool { return o == j })
+			q.forget(j)
 		}
 		return true
 	}, &n)
@@ -168,19 +168,19 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (n int, err error) {
 }
 
 // each lets do change the jobs that a filter chooses, and counts those that it changed.
-func (s *Store) each(ctx context.Context, f queue.Filter, do func(*line, *job, time.Time) bool, n *int) error {
+func (s *Store) each(ctx context.Context, f queue.Filter, do func(*queueState, *job, time.Time) bool, n *int) error {
 	if f.Queue == "" {
 		return rules.NoQueue()
 	}
 	most := f.Max
-	return s.at(ctx, f.Queue, func(l *line, now time.Time) {
+	return s.at(ctx, f.Queue, func(q *queueState, now time.Time) {
 		states := []queue.State{f.State}
 		if f.State == "" {
 			states = []queue.State{queue.Waiting, queue.Delayed, queue.Leased, queue.Completed, queue.Failed}
 		}
-		for _, pos := range slices.Sorted(l.positions()) {
-			j, g := l.jobs[pos], f
-			if g.State = j.state; slices.Contains(states, j.state) && g.Matches(j.show(l)) && do(l, j, now) {
+		for _, pos := range slices.Sorted(q.positions()) {
+			j, g := q.jobs[pos], f
+			if g.State = j.state; slices.Contains(states, j.state) && g.Matches(j.show(q)) && do(q, j, now) {
 				if *n++; *n == most {
 					return
 				}
@@ -189,9 +189,9 @@ func (s *Store) each(ctx context.Context, f queue.Filter, do func(*line, *job, t
 	})
 }
 
-func (l *line) positions() iter.Seq[uint64] {
+func (q *queueState) positions() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		for pos := range l.jobs {
+		for pos := range q.jobs {
 			if !yield(pos) {
 				return
 			}
@@ -200,15 +200,15 @@ func (l *line) positions() iter.Seq[uint64] {
 }
 
 // find is the job of a name, or nil.
-func (l *line) find(n queue.Name) *job {
-	return l.jobs[l.names[name{n.Tenant, n.ID}]]
+func (q *queueState) find(n queue.Name) *job {
+	return q.jobs[q.names[name{n.Tenant, n.ID}]]
 }
 
 // Look implements queue.Mover.
 func (s *Store) Look(ctx context.Context, n queue.Name) (found *queue.Job, err error) {
-	err = s.at(ctx, n.Queue, func(l *line, _ time.Time) {
-		if j := l.find(n); j != nil {
-			found = j.show(l)
+	err = s.at(ctx, n.Queue, func(q *queueState, _ time.Time) {
+		if j := q.find(n); j != nil {
+			found = j.show(q)
 		}
 	})
 	if err == nil && found == nil {
@@ -220,8 +220,8 @@ func (s *Store) Look(ctx context.Context, n queue.Name) (found *queue.Job, err e
 // Edit implements queue.Mover.
 func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen string) error {
 	answer := queue.NotFound(n)
-	err := s.at(ctx, n.Queue, func(l *line, _ time.Time) {
-		switch j := l.find(n); {
+	err := s.at(ctx, n.Queue, func(q *queueState, _ time.Time) {
+		switch j := q.find(n); {
 		case j == nil || j.state == queue.Completed:
 		case j.state == queue.Leased:
 			answer = queue.Out(n)
@@ -236,7 +236,7 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen str
 
 // Settings implements queue.Tuner.
 func (s *Store) Settings(ctx context.Context, name string) (is queue.Settings, err error) {
-	err = s.at(ctx, name, func(l *line, _ time.Time) { is = l.settings.Clone() })
+	err = s.at(ctx, name, func(q *queueState, _ time.Time) { is = q.settings.Clone() })
 	return is, err
 }
 
@@ -262,8 +262,8 @@ func (s *Store) Set(ctx context.Context, name string, change func(*queue.Setting
 func (s *Store) settings(name string) (queue.Settings, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.queues[name]; l != nil {
-		return l.settings.Clone(), l.version
+	if q := s.queues[name]; q != nil {
+		return q.settings.Clone(), q.version
 	}
 	return queue.Settings{}, 0
 }
@@ -272,20 +272,20 @@ func (s *Store) settings(name string) (queue.Settings, int) {
 func (s *Store) set(name string, version int, to queue.Settings) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.line(name)
-	if l.version != version {
+	q := s.state(name)
+	if q.version != version {
 		return false, nil
 	}
-	if to.Ordered != l.settings.Ordered && l.held() > 0 {
+	if to.Ordered != q.settings.Ordered && q.held() > 0 {
 		return false, rules.NotEmpty(name)
 	}
-	if !rules.SameLimits(&to, &l.settings) {
-		clear(l.spent)
+	if !rules.SameLimits(&to, &q.settings) {
+		clear(q.spent)
 	}
-	l.settings = to.Clone()
-	l.version++
-	l.trim(s.o.Now())
-	l.signal()
+	q.settings = to.Clone()
+	q.version++
+	q.trim(s.o.Now())
+	q.signal()
 	return true, nil
 }
 
@@ -305,8 +305,8 @@ func (s *Store) Queues(ctx context.Context) (names []string, err error) {
 
 // Depths implements queue.Meter.
 func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err error) {
-	err = s.at(ctx, name, func(l *line, _ time.Time) {
-		all = l.depths(func(j *job) queue.Depth { return queue.Depth{Priority: j.m.Priority} })
+	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
+		all = q.depths(func(j *job) queue.Depth { return queue.Depth{Priority: j.m.Priority} })
 		slices.SortFunc(all, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
 	})
 	return all, err
@@ -314,8 +314,8 @@ func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err
 
 // Tenants implements queue.Meter.
 func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
-	err = s.at(ctx, name, func(l *line, _ time.Time) {
-		all = l.depths(func(j *job) queue.Depth { return queue.Depth{Tenant: j.m.Tenant} })
+	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
+		all = q.depths(func(j *job) queue.Depth { return queue.Depth{Tenant: j.m.Tenant} })
 		slices.SortFunc(all, rules.Deeper)
 		all = all[:min(len(all), cmp.Or(most, 100))]
 	})
@@ -323,10 +323,10 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue
 }
 
 // depths counts waiting jobs, by the result of of for each.
-func (l *line) depths(of func(*job) queue.Depth) (all []queue.Depth) {
+func (q *queueState) depths(of func(*job) queue.Depth) (all []queue.Depth) {
 	at := map[queue.Depth]int{}
-	for _, pos := range slices.Sorted(l.positions()) {
-		j := l.jobs[pos]
+	for _, pos := range slices.Sorted(q.positions()) {
+		j := q.jobs[pos]
 		if j.state != queue.Waiting {
 			continue
 		}

@@ -32,7 +32,7 @@ type Store struct {
 	o Options
 
 	mu     sync.Mutex // guards the queues; held for short work in memory only
-	queues map[string]*line
+	queues map[string]*queueState
 }
 
 var _ queue.Store = (*Store)(nil)
@@ -45,17 +45,17 @@ func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Store{o: o, queues: map[string]*line{}}
+	return &Store{o: o, queues: map[string]*queueState{}}
 }
 
-// line returns the queue of that name, and creates it at the first call.
-func (s *Store) line(name string) *line {
-	l := s.queues[name]
-	if l == nil {
-		l = newLine(name, uint32(len(s.queues)+1))
-		s.queues[name] = l
+// state returns the queue of that name, and creates it at the first call.
+func (s *Store) state(name string) *queueState {
+	q := s.queues[name]
+	if q == nil {
+		q = newQueueState(name, uint32(len(s.queues)+1))
+		s.queues[name] = q
 	}
-	return l
+	return q
 }
 
 // Add implements queue.Intake.
@@ -76,9 +76,9 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	now := s.o.Now()
 	var refused error
 	for i, m := range jobs {
-		l := s.line(m.To)
-		l.look(now)
-		became := l.add(m, now, s.o.Capacity)
+		q := s.state(m.To)
+		q.look(now)
+		became := q.add(m, now, s.o.Capacity)
 		if added != nil {
 			added[i] = became
 		} else {
@@ -98,9 +98,9 @@ func (s *Store) Knows(ctx context.Context, names []queue.Name, known []bool) err
 	now := s.o.Now()
 	for i, n := range names {
 		if known[i] = false; s.queues[n.Queue] != nil {
-			l := s.queues[n.Queue]
-			l.look(now)
-			_, known[i] = l.names[name{n.Tenant, n.ID}]
+			q := s.queues[n.Queue]
+			q.look(now)
+			_, known[i] = q.names[name{n.Tenant, n.ID}]
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (s *Store) Open(name string, o queue.Options) tidemill.Source {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &source{store: s, line: s.line(name), lease: o.Lease, ordered: o.Ordered}
+	return &source{store: s, queue: s.state(name), lease: o.Lease, ordered: o.Ordered}
 }
 
 // clone copies the parts of a message that the queue keeps.

@@ -13,7 +13,7 @@ import (
 // source hands out the jobs of one queue.
 type source struct {
 	store   *Store
-	line    *line
+	queue   *queueState
 	lease   time.Duration
 	ordered bool
 }
@@ -34,10 +34,10 @@ func (s *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if len(into) == 0 {
 		return 0, ctx.Err()
 	}
-	if err := s.line.turn.Acquire(ctx, 1); err != nil {
+	if err := s.queue.turn.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer s.line.turn.Release(1)
+	defer s.queue.turn.Release(1)
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -57,16 +57,16 @@ func (s *source) take(into []*tidemill.Message) (n int, next, now time.Time, err
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	now = s.store.o.Now()
-	s.line.look(now)
-	if s.ordered && !s.line.settings.Ordered {
-		if s.line.held() > 0 {
-			return 0, next, now, rules.NotEmpty(s.line.name)
+	s.queue.look(now)
+	if s.ordered && !s.queue.settings.Ordered {
+		if s.queue.held() > 0 {
+			return 0, next, now, rules.NotEmpty(s.queue.name)
 		}
-		s.line.settings.Ordered = true
-		s.line.version++
+		s.queue.settings.Ordered = true
+		s.queue.version++
 	}
-	n = s.line.take(s, into, now)
-	return n, s.line.next(now), now, nil
+	n = s.queue.take(s, into, now)
+	return n, s.queue.next(now), now, nil
 }
 
 func (s *source) wait(ctx context.Context, next, now time.Time) error {
@@ -77,7 +77,7 @@ func (s *source) wait(ctx context.Context, next, now time.Time) error {
 		alarm = t.C
 	}
 	select {
-	case <-s.line.wake:
+	case <-s.queue.wake:
 	case <-alarm:
 	case <-ctx.Done():
 		return ctx.Err()
@@ -98,7 +98,7 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	now := s.store.o.Now()
-	s.line.look(now)
+	s.queue.look(now)
 	var refuses error
 	settled := map[*job]bool{} // in this call: a job is settled once
 	refused := map[queued]bool{}
@@ -111,13 +111,13 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 			continue
 		}
 		settled[j] = true
-		if err := s.room(e, now, refused); err != nil {
+		if err := s.fits(e, now, refused); err != nil {
 			refuses = err
 			continue
 		}
 		s.apply(j, e, now)
 		for _, m := range e.Next {
-			s.store.line(m.To).add(m, now, s.store.o.Capacity)
+			s.store.state(m.To).add(m, now, s.store.o.Capacity)
 		}
 		e.Outcome = tidemill.Applied
 	}
@@ -127,41 +127,41 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 // find is the job that a settlement may end, or nil.
 func (s *source) find(e *tidemill.Settlement, settled map[*job]bool) *job {
 	if e.Mark != (tidemill.Mark{}) {
-		j := s.line.jobs[e.Mark.Lo]
-		if j == nil || e.Mark.Shard != s.line.no || j.state != queue.Leased || j.out.epoch != e.Mark.Epoch || settled[j] {
+		j := s.queue.jobs[e.Mark.Lo]
+		if j == nil || e.Mark.Shard != s.queue.no || j.state != queue.Leased || j.out.epoch != e.Mark.Epoch || settled[j] {
 			return nil
 		}
 		return j
 	}
-	for _, pos := range s.line.ids[e.ID] {
-		if j := s.line.jobs[pos]; !settled[j] {
+	for _, pos := range s.queue.ids[e.ID] {
+		if j := s.queue.jobs[pos]; !settled[j] {
 			return j
 		}
 	}
 	return nil
 }
 
-// room says whether everything that a settlement forwards can be added. Its own end makes
-// room. A refused settlement stays refused for the rest of the call.
-func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (err error) {
+// fits says whether everything that a settlement forwards can be added. Its own end frees
+// capacity. A refused settlement stays refused for the rest of the call.
+func (s *source) fits(e *tidemill.Settlement, now time.Time, refused map[queued]bool) (err error) {
 	more := map[string]int{}
 	if e.End == tidemill.Done {
-		more[s.line.name] = -1
+		more[s.queue.name] = -1
 	}
 	fresh := map[queued]bool{}
 	for _, m := range e.Next {
-		l := s.store.line(m.To)
-		l.look(now)
-		q := queued{l, name{m.Tenant, m.ID}}
-		if _, known := l.names[q.name]; known || fresh[q] {
+		q := s.store.state(m.To)
+		q.look(now)
+		key := queued{q, name{m.Tenant, m.ID}}
+		if _, known := q.names[key.name]; known || fresh[key] {
 			continue
 		}
-		fresh[q] = true
+		fresh[key] = true
 		more[m.To]++
 		switch {
-		case l.settings.Closed:
+		case q.settings.Closed:
 			err = queue.ClosedError(m.To)
-		case refused[q] || l.held()+more[m.To] > rules.Capacity(&l.settings, s.store.o.Capacity):
+		case refused[key] || q.held()+more[m.To] > rules.Capacity(&q.settings, s.store.o.Capacity):
 			err = queue.FullError(m.To)
 		}
 	}
@@ -173,24 +173,24 @@ func (s *source) room(e *tidemill.Settlement, now time.Time, refused map[queued]
 
 // queued is a name in a queue.
 type queued struct {
-	line *line
-	name name
+	queue *queueState
+	name  name
 }
 
 func (s *source) apply(j *job, e *tidemill.Settlement, now time.Time) {
 	switch e.End {
 	case tidemill.Done:
-		s.line.drop(j, e.Fate, e.Kind, e.Cause, now)
-		s.line.settled.Add(e.Row())
+		s.queue.drop(j, e.Fate, e.Kind, e.Cause, now)
+		s.queue.settled.Add(e.Row())
 	case tidemill.Again:
-		s.line.leave(j)
+		s.queue.leave(j)
 		if e.CountTry {
 			j.m.Tries++
 			j.cause = e.Cause
 			j.fails = rules.AddFailure(j.fails, queue.Failure{At: now, Kind: e.Kind, Cause: e.Cause})
 		}
-		s.line.holds(j)
-		s.line.putOff(j, now.Add(e.After), now)
+		s.queue.holds(j)
+		s.queue.putOff(j, now.Add(e.After), now)
 	case tidemill.Left:
 		j.out.owner = nil // its lease runs out
 	}
@@ -204,9 +204,9 @@ func (s *source) Keep(ctx context.Context) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	now := s.store.o.Now()
-	s.line.look(now)
-	for _, e := range s.line.outs {
-		if j := s.line.jobs[e.pos]; j != nil && j.state == queue.Leased && j.out.epoch == e.epoch && j.out.owner == s {
+	s.queue.look(now)
+	for _, e := range s.queue.outs {
+		if j := s.queue.jobs[e.pos]; j != nil && j.state == queue.Leased && j.out.epoch == e.epoch && j.out.owner == s {
 			j.out.until = now.Add(s.lease)
 		}
 	}
@@ -220,8 +220,8 @@ func (s *source) Gate(ctx context.Context, until time.Time, probes int) error {
 	}
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	s.line.gate = gate{closed: !until.IsZero(), until: until, probes: probes, turn: s.line.gate.turn + 1}
-	s.line.signal()
+	s.queue.gate = gate{closed: !until.IsZero(), until: until, probes: probes, turn: s.queue.gate.turn + 1}
+	s.queue.signal()
 	return nil
 }
 
@@ -232,5 +232,5 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 	}
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	return tidemill.Books{Accepted: s.line.end, Settled: s.line.settled, Pending: uint64(s.line.held())}, nil
+	return tidemill.Books{Accepted: s.queue.end, Settled: s.queue.settled, Pending: uint64(s.queue.held())}, nil
 }

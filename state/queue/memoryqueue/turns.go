@@ -32,12 +32,12 @@ type node struct {
 }
 
 // leaf is where the jobs of a tenant and key wait.
-func (l *line) leaf(j *job) (lv *level, tenant, leaf *node) {
-	at, found := slices.BinarySearchFunc(l.levels, j.m.Priority, func(lv *level, p uint8) int { return int(p) - int(lv.priority) })
+func (q *queueState) leaf(j *job) (lv *level, tenant, leaf *node) {
+	at, found := slices.BinarySearchFunc(q.levels, j.m.Priority, func(lv *level, p uint8) int { return int(p) - int(lv.priority) })
 	if !found {
-		l.levels = slices.Insert(l.levels, at, &level{priority: j.m.Priority})
+		q.levels = slices.Insert(q.levels, at, &level{priority: j.m.Priority})
 	}
-	lv = l.levels[at]
+	lv = q.levels[at]
 	tenant = lv.kid(j.m.Tenant)
 	return lv, tenant, tenant.kid(j.flow)
 }
@@ -55,11 +55,11 @@ func (n *node) kid(name string) *node {
 }
 
 // push lets a job wait for its turn.
-func (l *line) push(j *job) {
-	if j.flow = ""; rules.Keyed(&l.settings) {
+func (q *queueState) push(j *job) {
+	if j.flow = ""; rules.Keyed(&q.settings) {
 		j.flow = string(j.m.Key)
 	}
-	lv, tenant, leaf := l.leaf(j)
+	lv, tenant, leaf := q.leaf(j)
 	heap.Push(&leaf.jobs, j)
 	leaf.waiting++
 	tenant.more(leaf)
@@ -76,8 +76,8 @@ func (n *node) more(kid *node) {
 }
 
 // pull takes a waiting job out of order.
-func (l *line) pull(j *job) {
-	lv, tenant, leaf := l.leaf(j)
+func (q *queueState) pull(j *job) {
+	lv, tenant, leaf := q.leaf(j)
 	heap.Remove(&leaf.jobs, j.index)
 	leaf.waiting--
 	tenant.less(leaf)
@@ -107,7 +107,7 @@ func (n *node) head() uint64 {
 
 // turn is one hand-out being made.
 type turn struct {
-	l     *line
+	queue *queueState
 	now   time.Time
 	again time.Time // when a limit lets a held-back job go; zero: none is held back
 	give  func(*job)
@@ -115,20 +115,20 @@ type turn struct {
 
 // take hands out up to most jobs: priorities by weight.
 func (t *turn) take(most int) (got int) {
-	l := t.l
-	if most = min(most, t.allowed(l.settings.Limit, subject{}, int(l.count(queue.Leased)), most)); most == 0 {
+	q := t.queue
+	if most = min(most, t.allowed(q.settings.Limit, subject{}, int(q.count(queue.Leased)), most)); most == 0 {
 		return 0
 	}
 	var none []*level // without jobs for us now
 	for got < most {
 		var next *level
 		others := false
-		for _, lv := range l.levels { // the highest first
+		for _, lv := range q.levels { // the highest first
 			switch {
 			case lv.waiting == 0 || slices.Contains(none, lv):
 			case next == nil:
 				next = lv
-			case max(lv.pass, l.pass) < max(next.pass, l.pass):
+			case max(lv.pass, q.pass) < max(next.pass, q.pass):
 				next, others = lv, true
 			default:
 				others = true
@@ -137,17 +137,17 @@ func (t *turn) take(most int) (got int) {
 		if next == nil {
 			return got
 		}
-		share, weight := most-got, rules.Weight(&l.settings, next.priority)
+		share, weight := most-got, rules.Weight(&q.settings, next.priority)
 		if others {
 			share = min(share, weight)
 		}
-		next.pass = max(next.pass, l.pass)
-		n := t.share(&next.node, share, l.settings.Fair != queue.Unfair, t.tenant)
+		next.pass = max(next.pass, q.pass)
+		n := t.share(&next.node, share, q.settings.Fair != queue.Unfair, t.tenant)
 		if n == 0 {
 			none = append(none, next)
 			continue
 		}
-		l.pass = next.pass
+		q.pass = next.pass
 		if others { // a single level takes no share from others
 			next.pass += float64(n) / float64(weight)
 		}
@@ -189,18 +189,18 @@ func (t *turn) share(n *node, most int, turns bool, take func(parent, kid *node,
 
 // tenant hands out jobs of one tenant.
 func (t *turn) tenant(lv, tenant *node, most int) int {
-	l := t.l
-	who := theTenant(tenant.name)
-	most = min(most, t.allowed(l.settings.LimitOf(tenant.name), who, l.out[who], most))
-	return t.share(tenant, most, l.settings.Fair == queue.ByKey, func(tenant, leaf *node, most int) int {
+	q := t.queue
+	of := theTenant(tenant.name)
+	most = min(most, t.allowed(q.settings.LimitOf(tenant.name), of, q.out[of], most))
+	return t.share(tenant, most, q.settings.Fair == queue.ByKey, func(tenant, leaf *node, most int) int {
 		if leaf.name != "" {
-			who := theKey(tenant.name, leaf.name)
-			most = min(most, t.allowed(l.settings.Key, who, l.out[who], most))
+			of := theKey(tenant.name, leaf.name)
+			most = min(most, t.allowed(q.settings.Key, of, q.out[of], most))
 		}
 		n := 0
 		for ; n < most && leaf.waiting > 0; n++ {
 			j := leaf.jobs[0]
-			l.pull(j)
+			q.pull(j)
 			t.give(j)
 		}
 		return n
@@ -223,8 +223,8 @@ func theTenant(name string) subject     { return subject{kind: ofTenant, tenant:
 func theKey(tenant, key string) subject { return subject{kind: ofKey, tenant: tenant, key: key} }
 
 // allowed is how many of most jobs a limit lets go now.
-func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	n, at := rules.Allow(limit, out, most, t.l.spent[who], t.now)
+func (t *turn) allowed(limit queue.Limit, of subject, out, most int) int {
+	n, at := rules.Allow(limit, out, most, t.queue.spent[of], t.now)
 	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
@@ -238,57 +238,57 @@ func (s *Store) Turn(ctx context.Context, name, tenant string, n int) (int, time
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.line(name)
+	q := s.state(name)
 	var gate time.Time
-	if l.gate.closed {
-		gate = l.gate.until
+	if q.gate.closed {
+		gate = q.gate.until
 	}
-	who := [2]subject{{}, theTenant(tenant)}
-	spent := [2]float64{l.spent[who[0]], l.spent[who[1]]}
-	n, at := rules.Turn(&l.settings, tenant, n, gate, s.o.Now(), &spent)
+	of := [2]subject{{}, theTenant(tenant)}
+	spent := [2]float64{q.spent[of[0]], q.spent[of[1]]}
+	n, at := rules.Turn(&q.settings, tenant, n, gate, s.o.Now(), &spent)
 	for i, used := range spent {
 		if used > 0 {
-			l.spent[who[i]] = used
+			q.spent[of[i]] = used
 		}
 	}
 	return n, at, nil
 }
 
 // charge counts a job that is handed out against all limits of its rate.
-func (l *line) charge(j *job, now time.Time) {
+func (q *queueState) charge(j *job, now time.Time) {
 	for _, c := range []struct {
 		limit queue.Limit
-		who   subject
+		of    subject
 		on    bool
 	}{
-		{l.settings.Limit, subject{}, true},
-		{l.settings.LimitOf(j.m.Tenant), theTenant(j.m.Tenant), true},
-		{l.settings.Key, theKey(j.m.Tenant, j.flow), j.flow != ""},
+		{q.settings.Limit, subject{}, true},
+		{q.settings.LimitOf(j.m.Tenant), theTenant(j.m.Tenant), true},
+		{q.settings.Key, theKey(j.m.Tenant, j.flow), j.flow != ""},
 	} {
 		if c.on && c.limit.PerSecond > 0 {
-			l.spent[c.who] = rules.Spend(c.limit, l.spent[c.who], 1, now)
+			q.spent[c.of] = rules.Spend(c.limit, q.spent[c.of], 1, now)
 		}
 	}
-	if len(l.spent) > 2*l.spentOnce+1000 { // forget those with a whole burst again
-		for who, at := range l.spent {
+	if len(q.spent) > 2*q.spentOnce+1000 { // forget those with a whole burst again
+		for of, at := range q.spent {
 			if at <= float64(now.UnixMicro()) {
-				delete(l.spent, who)
+				delete(q.spent, of)
 			}
 		}
-		l.spentOnce = len(l.spent)
+		q.spentOnce = len(q.spent)
 	}
 }
 
 // counts adds a hand-out to those of its tenant and its key, or takes it away.
-func (l *line) counts(j *job, by int) {
-	l.count1(theTenant(j.m.Tenant), by)
+func (q *queueState) counts(j *job, by int) {
+	q.count1(theTenant(j.m.Tenant), by)
 	if j.flow != "" {
-		l.count1(theKey(j.m.Tenant, j.flow), by)
+		q.count1(theKey(j.m.Tenant, j.flow), by)
 	}
 }
 
-func (l *line) count1(who subject, by int) {
-	if l.out[who] += by; l.out[who] == 0 {
-		delete(l.out, who)
+func (q *queueState) count1(of subject, by int) {
+	if q.out[of] += by; q.out[of] == 0 {
+		delete(q.out, of)
 	}
 }

@@ -54,28 +54,28 @@ func (u *limits) set(s *queue.Settings) {
 
 // turn takes n jobs of a tenant from the rates, as far as they allow: see queue.Limiter.
 func (u *limits) turn(tenant string, n int, gate, now time.Time) (int, time.Time) {
-	who := [2]subject{{}, theTenant(tenant)}
-	spent := [2]float64{u.spent[who[0]], u.spent[who[1]]}
+	of := [2]subject{{}, theTenant(tenant)}
+	spent := [2]float64{u.spent[of[0]], u.spent[of[1]]}
 	n, at := rules.Turn(u.settings, tenant, n, gate, now, &spent)
 	for i, used := range spent {
 		if used > 0 {
-			u.spent[who[i]] = used
+			u.spent[of[i]] = used
 		}
 	}
 	return n, at
 }
 
 // may is how many of most jobs a limit lets a tenant or key have now.
-func (t *turn) may(limit queue.Limit, who subject, most int) int {
+func (t *turn) may(limit queue.Limit, of subject, most int) int {
 	if limit == (queue.Limit{}) {
 		return most
 	}
-	return t.allowed(limit, who, t.mem.leases.out[who], most)
+	return t.allowed(limit, of, t.mem.leases.out[of], most)
 }
 
 // allowed is how many of most jobs a limit lets go now.
-func (t *turn) allowed(limit queue.Limit, who subject, out, most int) int {
-	n, at := rules.Allow(limit, out, most, t.mem.leases.spent[who], t.now)
+func (t *turn) allowed(limit queue.Limit, of subject, out, most int) int {
+	n, at := rules.Allow(limit, out, most, t.mem.leases.spent[of], t.now)
 	if !at.IsZero() && (t.again.IsZero() || at.Before(t.again)) {
 		t.again = at
 	}
@@ -117,18 +117,18 @@ func (u *limits) charge(tenant, key string, n int, now time.Time) {
 		}
 	}
 	if len(u.spent) > 2*u.spentOnce+1000 { // forget those with a whole burst again
-		for who, at := range u.spent {
+		for of, at := range u.spent {
 			if at <= float64(now.UnixMicro()) {
-				delete(u.spent, who)
+				delete(u.spent, of)
 			}
 		}
 		u.spentOnce = len(u.spent)
 	}
 }
 
-func (u *limits) spend(limit queue.Limit, who subject, n int, now time.Time) {
+func (u *limits) spend(limit queue.Limit, of subject, n int, now time.Time) {
 	if limit.PerSecond > 0 {
-		u.spent[who] = rules.Spend(limit, u.spent[who], n, now)
+		u.spent[of] = rules.Spend(limit, u.spent[of], n, now)
 	}
 }
 
@@ -149,8 +149,8 @@ func (u *limits) bound(it *item, by int) {
 	}
 }
 
-func (u *limits) count1(who subject, by int) {
-	if u.out[who] += by; u.out[who] == 0 {
-		delete(u.out, who)
+func (u *limits) count1(of subject, by int) {
+	if u.out[of] += by; u.out[of] == 0 {
+		delete(u.out, of)
 	}
 }

@@ -318,7 +318,7 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string)
 		if k.state != keptFailed {
 			return nil
 		}
-		if k.rec, err = l.withPayload(k.rec, payload, seen); err != nil {
+		if k.rec, err = q.withPayload(k.rec, payload, seen); err != nil {
 			return err
 		}
 		m.k.ends.edited = append(m.k.ends.edited, *k)
@@ -329,7 +329,7 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string)
 	if err != nil || it == nil {
 		return err
 	}
-	rec, err := l.withPayload(it.rec, payload, seen)
+	rec, err := q.withPayload(it.rec, payload, seen)
 	if err != nil {
 		return err
 	}
@@ -352,13 +352,13 @@ func (m *mover) edit(ctx context.Context, n uint64, payload []byte, seen string)
 }
 
 // withPayload is a record with another payload, if it has the version that was seen.
-func (l *line) withPayload(rec, payload []byte, seen string) ([]byte, error) {
+func (q *queueState) withPayload(rec, payload []byte, seen string) ([]byte, error) {
 	var msg tidemill.Message
 	added, err := readRecord(rec, &msg)
 	if err != nil {
 		return nil, tidemill.Fail(tidemill.Internal, "edit a job: %w", err)
 	}
-	if err := queue.CheckEdit(l.name, &msg, payload, seen); err != nil {
+	if err := queue.CheckEdit(q.name, &msg, payload, seen); err != nil {
 		return nil, err
 	}
 	msg.Payload = payload

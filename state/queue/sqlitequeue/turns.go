@@ -268,8 +268,8 @@ func (n *node) first() *group {
 
 // tenant chooses jobs of one tenant.
 func (t *turn) tenant(tenant *node, most int) int {
-	who := theTenant(tenant.name)
-	if most = t.may(t.mem.settings.LimitOf(tenant.name), who, most); most == 0 {
+	of := theTenant(tenant.name)
+	if most = t.may(t.mem.settings.LimitOf(tenant.name), of, most); most == 0 {
 		return 0
 	}
 	return t.share(tenant, most, t.mem.settings.Fair == queue.ByKey, t.leaf)

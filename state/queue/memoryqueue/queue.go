@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
-// line is one queue. Store.mu guards it, except turn and wake.
-type line struct {
+// queueState is one queue. Store.mu guards it, except turn and wake.
+type queueState struct {
 	name     string
 	no       uint32
 	settings queue.Settings
@@ -27,9 +27,9 @@ type line struct {
 	ids     map[string][]uint64 // positions of jobs held, by ID alone, oldest first
 	known   []remembered        // names in the order in which they may be forgotten
 
-	levels []*level           // those that ever had a job, the highest first
-	pass   float64            // of the level that was served last
-	chains map[subject]*chain // of keys, with strict order
+	levels []*level                  // those that ever had a job, the highest first
+	pass   float64                   // of the level that was served last
+	groups map[subject]*orderedGroup // of keys, with strict order
 
 	out       map[subject]int     // hand-outs of tenants and keys
 	spent     map[subject]float64 // until when, in microseconds, a rate is used up
@@ -57,8 +57,8 @@ type remembered struct {
 	until time.Time
 }
 
-// chain is the ordered group of jobs of one key.
-type chain struct {
+// orderedGroup is the jobs of one key, in order.
+type orderedGroup struct {
 	first *job   // may be handed out, is handed out, or is delayed after a try
 	rest  []*job // wait for its end
 }
@@ -72,7 +72,7 @@ type gate struct {
 	turn   uint32 // one more at each change, so that earlier hand-outs are not counted
 }
 
-// job is one job in its line.
+// job is one job in its queue.
 type job struct {
 	m     tidemill.Message // At: when it comes due, if it was delayed; Tries, Handed: so far
 	pos   uint64
@@ -97,204 +97,204 @@ type lease struct {
 	probe uint32 // the gate's turn that it counts in; 0: none
 }
 
-func newLine(n string, no uint32) *line {
-	return &line{name: n, no: no, jobs: map[uint64]*job{}, states: map[queue.State]int{}, names: map[name]uint64{}, ids: map[string][]uint64{},
-		chains: map[subject]*chain{}, out: map[subject]int{}, spent: map[subject]float64{}, ended: map[queue.State][]*job{},
+func newQueueState(n string, no uint32) *queueState {
+	return &queueState{name: n, no: no, jobs: map[uint64]*job{}, states: map[queue.State]int{}, names: map[name]uint64{}, ids: map[string][]uint64{},
+		groups: map[subject]*orderedGroup{}, out: map[subject]int{}, spent: map[subject]float64{}, ended: map[queue.State][]*job{},
 		turn: semaphore.NewWeighted(1), wake: make(chan struct{}, 1)}
 }
 
-func (l *line) count(s queue.State) int64 { return int64(l.states[s]) }
+func (q *queueState) count(s queue.State) int64 { return int64(q.states[s]) }
 
 // held is how many jobs have not ended.
-func (l *line) held() int {
-	return l.states[queue.Waiting] + l.states[queue.Delayed] + l.states[queue.Leased]
+func (q *queueState) held() int {
+	return q.states[queue.Waiting] + q.states[queue.Delayed] + q.states[queue.Leased]
 }
 
 // is gives a job another state.
-func (l *line) is(j *job, s queue.State) {
-	l.states[j.state]--
+func (q *queueState) is(j *job, s queue.State) {
+	q.states[j.state]--
 	j.state = s
-	l.states[s]++
+	q.states[s]++
 }
 
 // signal wakes the holder of the turn.
-func (l *line) signal() {
+func (q *queueState) signal() {
 	select {
-	case l.wake <- struct{}{}:
+	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
 // look lets time pass: leases end, jobs come due, kept jobs and names are forgotten.
-func (l *line) look(now time.Time) {
-	for len(l.outs) > 0 && !l.outs[0].at.After(now) {
-		e := heap.Pop(&l.outs).(instant)
-		if j := l.jobs[e.pos]; j != nil && j.state == queue.Leased && j.out.epoch == e.epoch {
+func (q *queueState) look(now time.Time) {
+	for len(q.outs) > 0 && !q.outs[0].at.After(now) {
+		e := heap.Pop(&q.outs).(instant)
+		if j := q.jobs[e.pos]; j != nil && j.state == queue.Leased && j.out.epoch == e.epoch {
 			if j.out.until.After(now) { // it was renewed
-				heap.Push(&l.outs, instant{at: j.out.until, pos: j.pos, epoch: e.epoch})
+				heap.Push(&q.outs, instant{at: j.out.until, pos: j.pos, epoch: e.epoch})
 				continue
 			}
-			l.release(j)
-			l.wait(j)
+			q.release(j)
+			q.wait(j)
 		}
 	}
-	for len(l.later) > 0 && !l.later[0].at.After(now) {
-		e := heap.Pop(&l.later).(instant)
-		if j := l.jobs[e.pos]; j != nil && j.state == queue.Delayed && j.m.At.Equal(e.at) {
-			l.wait(j)
+	for len(q.later) > 0 && !q.later[0].at.After(now) {
+		e := heap.Pop(&q.later).(instant)
+		if j := q.jobs[e.pos]; j != nil && j.state == queue.Delayed && j.m.At.Equal(e.at) {
+			q.wait(j)
 		}
 	}
-	for len(l.known) > 0 && !l.known[0].until.After(now) {
-		r := l.known[0]
-		l.known = l.known[1:]
+	for len(q.known) > 0 && !q.known[0].until.After(now) {
+		r := q.known[0]
+		q.known = q.known[1:]
 		switch {
-		case l.jobs[r.pos] != nil: // a name is known as long as its job is stored
-			l.known = append(l.known, remembered{r.name, r.pos, now.Add(queue.Remember)})
-		case l.names[r.name] == r.pos: // else it was accepted again
-			delete(l.names, r.name)
+		case q.jobs[r.pos] != nil: // a name is known as long as its job is stored
+			q.known = append(q.known, remembered{r.name, r.pos, now.Add(queue.Remember)})
+		case q.names[r.name] == r.pos: // else it was accepted again
+			delete(q.names, r.name)
 		}
 	}
-	l.trim(now)
+	q.trim(now)
 }
 
 // next is when time alone will change something; zero: never.
-func (l *line) next(now time.Time) time.Time {
+func (q *queueState) next(now time.Time) time.Time {
 	var at time.Time
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}
-	for _, h := range []times{l.later, l.outs} {
+	for _, h := range []times{q.later, q.outs} {
 		if len(h) > 0 {
 			sooner(h[0].at)
 		}
 	}
-	if l.gate.closed && l.gate.until.After(now) {
-		sooner(l.gate.until)
+	if q.gate.closed && q.gate.until.After(now) {
+		sooner(q.gate.until)
 	}
-	sooner(l.again)
+	sooner(q.again)
 	return at
 }
 
 // add takes a job in.
-func (l *line) add(m *tidemill.Message, now time.Time, capacity int) queue.Added {
+func (q *queueState) add(m *tidemill.Message, now time.Time, capacity int) queue.Added {
 	n := name{m.Tenant, m.ID}
-	if _, known := l.names[n]; known {
+	if _, known := q.names[n]; known {
 		return queue.Known
 	}
-	if l.settings.Closed {
+	if q.settings.Closed {
 		return queue.Closed
 	}
-	if l.held() >= rules.Capacity(&l.settings, capacity) {
+	if q.held() >= rules.Capacity(&q.settings, capacity) {
 		return queue.Full
 	}
-	l.accept(clone(m, now), nil, m.At, now)
+	q.accept(clone(m, now), nil, m.At, now)
 	return queue.New
 }
 
 // accept gives a job the next position.
-func (l *line) accept(m tidemill.Message, fails []queue.Failure, at, now time.Time) {
-	l.end++
-	j := &job{m: m, pos: l.end, added: queue.Millis(now), fails: fails}
-	l.jobs[j.pos] = j
+func (q *queueState) accept(m tidemill.Message, fails []queue.Failure, at, now time.Time) {
+	q.end++
+	j := &job{m: m, pos: q.end, added: queue.Millis(now), fails: fails}
+	q.jobs[j.pos] = j
 	n := name{m.Tenant, m.ID}
-	l.names[n] = j.pos
-	l.known = append(l.known, remembered{n, j.pos, now.Add(queue.Remember)})
-	l.ids[m.ID] = append(l.ids[m.ID], j.pos)
-	l.putOff(j, at, now)
+	q.names[n] = j.pos
+	q.known = append(q.known, remembered{n, j.pos, now.Add(queue.Remember)})
+	q.ids[m.ID] = append(q.ids[m.ID], j.pos)
+	q.putOff(j, at, now)
 }
 
 // wait makes a job due.
-func (l *line) wait(j *job) {
-	l.is(j, queue.Waiting)
-	if l.settings.Ordered && len(j.m.Key) > 0 {
-		c := l.chains[j.chain()]
+func (q *queueState) wait(j *job) {
+	q.is(j, queue.Waiting)
+	if q.settings.Ordered && len(j.m.Key) > 0 {
+		c := q.groups[j.groupKey()]
 		if c == nil {
-			c = &chain{first: j}
-			l.chains[j.chain()] = c
+			c = &orderedGroup{first: j}
+			q.groups[j.groupKey()] = c
 		}
 		if c.first != j {
 			c.rest = append(c.rest, j)
 			return
 		}
 	}
-	l.push(j)
-	l.signal()
+	q.push(j)
+	q.signal()
 }
 
 // holds lets a job that goes back be the first of its key. It may not have been: a
 // settlement by ID alone may settle a job that waits behind another.
-func (l *line) holds(j *job) {
-	if c := l.chains[j.chain()]; c != nil && c.first != j {
+func (q *queueState) holds(j *job) {
+	if c := q.groups[j.groupKey()]; c != nil && c.first != j {
 		c.rest = slices.DeleteFunc(c.rest, func(o *job) bool { return o == j })
 	}
 }
 
-func (j *job) chain() subject { return theKey(j.m.Tenant, string(j.m.Key)) }
+func (j *job) groupKey() subject { return theKey(j.m.Tenant, string(j.m.Key)) }
 
 // putOff delays a job until at.
-func (l *line) putOff(j *job, at, now time.Time) {
+func (q *queueState) putOff(j *job, at, now time.Time) {
 	if !at.After(now) {
 		j.m.At = time.Time{}
-		l.wait(j)
+		q.wait(j)
 		return
 	}
 	j.m.At = queue.MillisUp(at)
-	l.is(j, queue.Delayed)
-	heap.Push(&l.later, instant{at: j.m.At, pos: j.pos})
-	l.signal()
+	q.is(j, queue.Delayed)
+	heap.Push(&q.later, instant{at: j.m.At, pos: j.pos})
+	q.signal()
 }
 
 // release takes a job from its holder, if it has one.
-func (l *line) release(j *job) {
+func (q *queueState) release(j *job) {
 	if j.state != queue.Leased {
 		return
 	}
-	if j.out.probe == l.gate.turn && l.gate.closed {
-		l.gate.out--
+	if j.out.probe == q.gate.turn && q.gate.closed {
+		q.gate.out--
 	}
 	j.out = lease{}
-	l.counts(j, -1)
-	l.signal()
+	q.counts(j, -1)
+	q.signal()
 }
 
 // leave removes a job from where it waits or is.
-func (l *line) leave(j *job) {
-	l.release(j)
+func (q *queueState) leave(j *job) {
+	q.release(j)
 	if j.ready {
-		l.pull(j)
+		q.pull(j)
 	}
 }
 
 // drop ends a job for good: the next of its key may go.
-func (l *line) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string, now time.Time) {
-	l.leave(j)
-	if c := l.chains[j.chain()]; c != nil {
+func (q *queueState) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string, now time.Time) {
+	q.leave(j)
+	if c := q.groups[j.groupKey()]; c != nil {
 		switch {
 		case c.first != j:
 			c.rest = slices.DeleteFunc(c.rest, func(o *job) bool { return o == j })
 		case len(c.rest) == 0:
-			delete(l.chains, j.chain())
+			delete(q.groups, j.groupKey())
 		default:
 			c.first, c.rest = c.rest[0], c.rest[1:]
-			l.push(c.first)
-			l.signal()
+			q.push(c.first)
+			q.signal()
 		}
 	}
-	rest := slices.DeleteFunc(l.ids[j.m.ID], func(p uint64) bool { return p == j.pos })
-	if l.ids[j.m.ID] = rest; len(rest) == 0 {
-		delete(l.ids, j.m.ID)
+	rest := slices.DeleteFunc(q.ids[j.m.ID], func(p uint64) bool { return p == j.pos })
+	if q.ids[j.m.ID] = rest; len(rest) == 0 {
+		delete(q.ids, j.m.ID)
 	}
-	state, keep := queue.Completed, l.settings.Completed
+	state, keep := queue.Completed, q.settings.Completed
 	if fate == tidemill.Dead {
-		state, keep = queue.Failed, l.settings.Failed
+		state, keep = queue.Failed, q.settings.Failed
 	}
 	if keep.Count == 0 || fate == tidemill.None {
-		l.forget(j)
+		q.forget(j)
 		return
 	}
-	l.is(j, state)
+	q.is(j, state)
 	j.fate, j.ended, j.m.At = fate, queue.Millis(now), time.Time{}
 	if fate == tidemill.Dead {
 		j.fails = rules.AddFailure(j.fails, queue.Failure{At: now, Kind: kind, Cause: cause})
@@ -302,77 +302,77 @@ func (l *line) drop(j *job, fate tidemill.Fate, kind tidemill.Kind, cause string
 	if cause != "" {
 		j.cause = cause
 	}
-	l.ended[state] = append(l.ended[state], j)
-	l.trim(now)
+	q.ended[state] = append(q.ended[state], j)
+	q.trim(now)
 }
 
 // forget deletes a job. Its name stays known for its time.
-func (l *line) forget(j *job) {
-	l.states[j.state]--
-	delete(l.jobs, j.pos)
+func (q *queueState) forget(j *job) {
+	q.states[j.state]--
+	delete(q.jobs, j.pos)
 }
 
 // trim deletes what need not be kept any longer.
-func (l *line) trim(now time.Time) {
+func (q *queueState) trim(now time.Time) {
 	for _, k := range []struct {
 		state queue.State
 		keep  queue.Keep
-	}{{queue.Completed, l.settings.Completed}, {queue.Failed, l.settings.Failed}} {
-		kept := l.ended[k.state]
+	}{{queue.Completed, q.settings.Completed}, {queue.Failed, q.settings.Failed}} {
+		kept := q.ended[k.state]
 		for len(kept) > 0 && (len(kept) > k.keep.Count || k.keep.Age > 0 && !kept[0].ended.Add(k.keep.Age).After(now)) {
-			l.forget(kept[0])
+			q.forget(kept[0])
 			kept = kept[1:]
 		}
-		l.ended[k.state] = kept
+		q.ended[k.state] = kept
 	}
 }
 
 // allowed is how many of n jobs the gate lets out now.
-func (l *line) allowed(n int, now time.Time) int {
+func (q *queueState) allowed(n int, now time.Time) int {
 	switch {
-	case l.settings.Paused:
+	case q.settings.Paused:
 		return 0
-	case !l.gate.closed:
+	case !q.gate.closed:
 		return n
-	case l.gate.until.After(now):
+	case q.gate.until.After(now):
 		return 0
 	}
-	return min(n, l.gate.probes-l.gate.out)
+	return min(n, q.gate.probes-q.gate.out)
 }
 
 // take hands out due jobs.
-func (l *line) take(owner *source, into []*tidemill.Message, now time.Time) (n int) {
-	t := turn{l: l, now: now}
+func (q *queueState) take(owner *source, into []*tidemill.Message, now time.Time) (n int) {
+	t := turn{queue: q, now: now}
 	t.give = func(j *job) {
 		if n == 0 {
-			l.epoch++
+			q.epoch++
 		}
-		l.is(j, queue.Leased)
+		q.is(j, queue.Leased)
 		j.m.Handed++
-		j.out = lease{epoch: l.epoch, owner: owner, until: now.Add(owner.lease)}
-		if l.gate.closed {
-			j.out.probe = l.gate.turn
-			l.gate.out++
+		j.out = lease{epoch: q.epoch, owner: owner, until: now.Add(owner.lease)}
+		if q.gate.closed {
+			j.out.probe = q.gate.turn
+			q.gate.out++
 		}
-		l.charge(j, now)
-		l.counts(j, 1)
-		heap.Push(&l.outs, instant{at: j.out.until, pos: j.pos, epoch: l.epoch})
-		j.fill(into[n], l)
+		q.charge(j, now)
+		q.counts(j, 1)
+		heap.Push(&q.outs, instant{at: j.out.until, pos: j.pos, epoch: q.epoch})
+		j.fill(into[n], q)
 		into[n].Header = rules.AppendFailures(into[n].Header, j.fails)
 		n++
 	}
-	t.take(l.allowed(len(into), now))
-	l.again = t.again
+	t.take(q.allowed(len(into), now))
+	q.again = t.again
 	return n
 }
 
 // fill copies a job into a message.
-func (j *job) fill(m *tidemill.Message, l *line) {
-	m.ID, m.Tenant, m.Type, m.To = j.m.ID, j.m.Tenant, j.m.Type, l.name
+func (j *job) fill(m *tidemill.Message, q *queueState) {
+	m.ID, m.Tenant, m.Type, m.To = j.m.ID, j.m.Tenant, j.m.Type, q.name
 	m.Key = append(m.Key[:0], j.m.Key...)
 	m.Payload = append(m.Payload[:0], j.m.Payload...)
 	m.Header = cloneHeader(m.Header[:0], j.m.Header)
 	m.Time, m.At, m.Priority = j.m.Time, j.m.At, j.m.Priority
 	m.Tries, m.Handed = j.m.Tries, j.m.Handed
-	m.Mark = tidemill.Mark{Shard: l.no, Epoch: j.out.epoch, Lo: j.pos}
+	m.Mark = tidemill.Mark{Shard: q.no, Epoch: j.out.epoch, Lo: j.pos}
 }
