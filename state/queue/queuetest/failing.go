@@ -32,8 +32,8 @@ var died = []promise{
 		"it gets all its tries, and nobody forgets that it had others", 0, keepsFailuresOnRetry},
 }
 
-// burn lets a try of a job fail.
-func burn(m *tidemill.Message, k tidemill.Kind, cause string) tidemill.Settlement {
+// failTry lets a try of a job fail.
+func failTry(m *tidemill.Message, k tidemill.Kind, cause string) tidemill.Settlement {
 	return tidemill.Settlement{ID: m.ID, Mark: m.Mark, End: tidemill.Again, CountTry: true, Kind: k, Cause: cause}
 }
 
@@ -69,7 +69,7 @@ func keepsFailures(b *bench) {
 	for i, f := range want {
 		m := b.one(src)
 		b.failed(fmt.Sprint("at try ", i), queue.FailuresOf(m), want[:i]...)
-		b.settle(src, burn(m, f.Kind, f.Cause))
+		b.settle(src, failTry(m, f.Kind, f.Cause))
 		all := b.listed(queue.Filter{Queue: "q"}, "a")
 		b.failed("listed", all[0].Failures, want[:i+1]...)
 		if at := all[0].Failures[i].At; !b.same(at, queue.Millis(b.now())) {
@@ -94,7 +94,7 @@ func handsOutFailures(b *bench) {
 	b.add(queue.New, m, job("never failed"))
 	got := b.take(src, 2)
 	b.want(got, "a", "never failed")
-	b.settle(src, burn(got[0], tidemill.Partner, "answered 503"))
+	b.settle(src, failTry(got[0], tidemill.Partner, "answered 503"))
 	got = append(got[1:], b.take(src, 2)...)
 	b.want(got, "never failed", "a")
 	h := got[1].Header
@@ -118,7 +118,7 @@ func boundsFailures(b *bench) {
 	var want []queue.Failure
 	for i := range queue.MaxFailures + 5 {
 		f := queue.Failure{Kind: tidemill.Partner, Cause: fmt.Sprintf("%02d%s", i, long)}
-		b.settle(src, burn(b.receive(src, 1, time.Minute)[0], f.Kind, f.Cause))
+		b.settle(src, failTry(b.receive(src, 1, time.Minute)[0], f.Kind, f.Cause))
 		f.Cause = queue.CutCause(f.Cause)
 		want = append(want, f)
 	}
@@ -153,7 +153,7 @@ func takesNoFailures(b *bench) {
 			b.Fatalf("job %q has headers %q; want those that are its own", m.ID, m.Header)
 		}
 	}
-	b.settle(b.open("r"), burn(next, tidemill.Timeout, "true"))
+	b.settle(b.open("r"), failTry(next, tidemill.Timeout, "true"))
 	b.failed("after a failure", queue.FailuresOf(b.one(b.open("r"))), queue.Failure{Kind: tidemill.Timeout, Cause: "true"})
 }
 
@@ -178,8 +178,8 @@ func noFailures(b *bench) {
 // dies lets a job fail once, and then die.
 func (b *bench) dies(src tidemill.Source) []queue.Failure {
 	b.Helper()
-	b.settle(src, burn(b.one(src), tidemill.Timeout, "no answer"))
-	end := burn(b.one(src), tidemill.Partner, "answered 500")
+	b.settle(src, failTry(b.one(src), tidemill.Timeout, "no answer"))
+	end := failTry(b.one(src), tidemill.Partner, "answered 500")
 	end.End, end.Fate, end.CountTry = tidemill.Done, tidemill.Dead, false
 	b.settle(src, end)
 	return []queue.Failure{{Kind: tidemill.Timeout, Cause: "no answer"}, {Kind: tidemill.Partner, Cause: "answered 500"}}
@@ -192,7 +192,7 @@ func keepsLastFailure(b *bench) {
 	want := b.dies(src)
 	b.add(queue.New, job("b"))
 	m := b.one(src)
-	b.settle(src, burn(m, tidemill.Partner, "answered 503"))
+	b.settle(src, failTry(m, tidemill.Partner, "answered 503"))
 	b.deliver(src, b.one(src))
 	b.kill()
 	b.failed("of the job that died", b.listed(queue.Filter{Queue: "q", State: queue.Failed}, "a")[0].Failures, want...)
@@ -214,7 +214,7 @@ func keepsFailuresOnRetry(b *bench) {
 	if m.Tries != 0 || m.Handed != 1 {
 		b.Fatalf("the job has %d tries and %d hand-outs, want none and 1", m.Tries, m.Handed)
 	}
-	b.settle(src, burn(m, tidemill.Transient, "again"))
+	b.settle(src, failTry(m, tidemill.Transient, "again"))
 	want = append(want, queue.Failure{Kind: tidemill.Transient, Cause: "again"})
 	m = b.one(src)
 	b.failed("after another failure", queue.FailuresOf(m), want...)

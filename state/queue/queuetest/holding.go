@@ -17,7 +17,7 @@ var holding = []promise{
 		"what was put off must not lose its place", 0, oldestDue},
 	{"keeps queues apart",
 		"one queue's backlog, gate and books are not another's", 0, apart},
-	{"forwards between queues in one stroke",
+	{"forwards between queues in one transaction",
 		"queues chain pipelines", 0, forwardsBetween},
 	{"settles the same ID of two tenants one by one",
 		"an ack from outside names the ID alone", 0, settlesOldestID},

@@ -208,12 +208,12 @@ func (c *source) arguments(ctx context.Context, ends []tidemill.Settlement, p *s
 func (c *source) text(e *tidemill.Settlement, letter byte) string {
 	switch letter {
 	case 'a':
-		burn := "0"
+		count := "0"
 		if e.CountTry {
-			burn = "1"
+			count = "1"
 		}
 		ms := max(0, (e.After.Microseconds()+999)/1000)
-		return strconv.FormatInt(ms, 10) + " " + burn + " " + failureText(e)
+		return strconv.FormatInt(ms, 10) + " " + count + " " + failureText(e)
 	case 'r':
 		row := e.Row()
 		return fmt.Sprintf("%d %d %d %c %s", row.Delivered, row.Skipped, row.Dead, fateCode(e.Fate), failureText(e))

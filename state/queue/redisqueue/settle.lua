@@ -196,9 +196,9 @@ end
 -- putoff lets a job come again.
 local function putoff(e, prio, tenant, key)
   local tries, handed, fate, ended, was = late(call('HGET', late_, e.pos))
-  local ms, burnt, said = match(e.text, '^(%d+) (%d) (.*)$')
+  local ms, counted, said = match(e.text, '^(%d+) (%d) (.*)$')
   if e.out then handed = handed + 1 end
-  if burnt == '1' then
+  if counted == '1' then
     tries, was = tries + 1, e.cause
     failure(q, e.pos, said, e.cause)
   end

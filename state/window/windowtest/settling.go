@@ -28,7 +28,7 @@ var settling = []testcase{
 		"a batch that failed is kept until somebody decides", nil, parksWhole},
 	{"replays what is parked as if it were new",
 		"an outage that is over must not have cost anything", nil, replays},
-	{"counts tries that burn, and keeps the last failure",
+	{"counts failed tries, and keeps the last failure",
 		"people see why a batch is tried again", nil, keepsFailure},
 	{"settles by ID alone",
 		"somebody who knows the batch can end it, whoever has it", nil, settlesByID},

@@ -240,8 +240,8 @@ var (
 	dead      = tidemill.Settlement{Fate: tidemill.Dead, Kind: tidemill.Partner, Cause: "refused for good"}
 )
 
-func again(after time.Duration, burn bool) tidemill.Settlement {
-	return tidemill.Settlement{End: tidemill.Again, After: after, CountTry: burn, Kind: tidemill.Timeout, Cause: "no answer"}
+func again(after time.Duration, count bool) tidemill.Settlement {
+	return tidemill.Settlement{End: tidemill.Again, After: after, CountTry: count, Kind: tidemill.Timeout, Cause: "no answer"}
 }
 
 // read reads all of a window under its lease, in pages of that size.

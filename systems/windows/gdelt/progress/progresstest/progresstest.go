@@ -32,7 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() time.Time) Harness) {
 		{"lets a broken file be replaced", "a good one is put in the place of a bad one", replaces},
 		{"lets a done file be replaced by one of other bytes", "what is in it was never read", renews},
 		{"saves ends across a restart", "what has ended must not come again", saves},
-		{"saves all or nothing", "books change in one stroke", allOrNothing},
+		{"saves all or nothing", "books change in one transaction", allOrNothing},
 		{"finds nothing of files it does not know", "new files are found by it", finds},
 		{"forgets what is neither open nor listed", "memory has an end, and the books have none", forgets},
 		{"counts what there is", "accepted = settled + pending + lost", counts},
