@@ -24,30 +24,54 @@ type Event struct {
 	UserID      string
 	SessionID   string
 
+	Page
+	Device
+	Sender
+	Location
+
+	Properties, UserProperties []byte // JSON objects as received; nil is {}
+
+	Timestamp  time.Time
+	Order      uint64 // among events of one time: greater is later
+	IngestedAt time.Time
+	timing     Timing
+	given      []byte // its time as written, JSON; nil: none
+
+	Person       uuid.UUID         // resolved
+	Changes      []person.Property // of its person: $set_once, then $set, then $unset
+	Profile      bool              // false: $process_person_profile is false, no person is stored
+	Merge        Merge
+	Other        string // Merge, MergeRefused: the other distinct id
+	MergeRefused string // IllegalMerge: Other stands for no person, so nothing is merged; else empty
+
+	BatchID string
+	Origin  uint64 // hash of its message's position
+}
+
+// Page is where the event happened.
+type Page struct {
 	URL, Referrer, PageTitle, PagePath string
-	DeviceType                         string
-	Browser, BrowserVersion            string
-	OS, OSVersion                      string
-	ScreenWidth, ScreenHeight          uint16 // clamped; a bad value is 0
-	Language, Timezone                 string
-	SDKName, SDKVersion                string
-	IP, UserAgent                      string // of the person; empty for servers that act for one
-	BatchID                            string
-	Country, Region, City              string
-	Properties, UserProperties         []byte // JSON objects as received; nil is {}
-	Timestamp                          time.Time
-	Order                              uint64 // among events of one time: greater is later
-	IngestedAt                         time.Time
-	Person                             uuid.UUID         // resolved
-	Changes                            []person.Property // of its person: $set_once, then $set, then $unset
-	Profile                            bool              // false: $process_person_profile is false, no person is stored
-	Merge                              Merge
-	Other                              string // Merge, MergeRefused: the other distinct id
-	MergeRefused                       string // IllegalMerge: Other stands for no person, so nothing is merged; else empty
-	NoGeo                              bool   // $geoip_disable
-	timing                             Timing
-	given                              []byte // its time as written, JSON; nil: none
-	Origin                             uint64 // hash of its message's position
+}
+
+// Device is what the person used.
+type Device struct {
+	DeviceType                string
+	Browser, BrowserVersion   string
+	OS, OSVersion             string
+	ScreenWidth, ScreenHeight uint16 // clamped; a bad value is 0
+	Language, Timezone        string
+}
+
+// Sender is what sent the event.
+type Sender struct {
+	SDKName, SDKVersion string
+	IP, UserAgent       string // of the person; empty for servers that act for one
+}
+
+// Location is where the sender's IP address is.
+type Location struct {
+	Country, Region, City string
+	NoGeo                 bool // $geoip_disable: it is not looked up
 }
 
 // Merge is what an event says of two distinct ids.

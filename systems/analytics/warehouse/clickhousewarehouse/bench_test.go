@@ -23,8 +23,9 @@ func batch(rng *rand.ChaCha8, n int) []*event.Event {
 	rows := make([]*event.Event, n)
 	for i := range rows {
 		e := &event.Event{Name: "$pageview", Type: "pageview", DistinctID: fmt.Sprintf("user-%05d", rng.Uint64()%20_000),
-			SessionID: "0190f3c2-7d1a-7c3e-8f4b-0123456789ab", URL: "https://example.com/path/to/page", Browser: "Chrome", OS: "Windows",
-			DeviceType: "desktop", Country: "DE", ScreenWidth: 1920, ScreenHeight: 1080, IP: "203.0.113.7", Properties: properties,
+			SessionID: "0190f3c2-7d1a-7c3e-8f4b-0123456789ab", Page: event.Page{URL: "https://example.com/path/to/page"},
+			Device: event.Device{DeviceType: "desktop", Browser: "Chrome", OS: "Windows", ScreenWidth: 1920, ScreenHeight: 1080},
+			Sender: event.Sender{IP: "203.0.113.7"}, Location: event.Location{Country: "DE"}, Properties: properties,
 			Timestamp: noon.Add(time.Duration(rng.Uint64()%3600) * time.Second), IngestedAt: noon, Origin: rng.Uint64()}
 		_, _ = rng.Read(e.ID[:])
 		_, _ = rng.Read(e.Person[:])

@@ -249,7 +249,7 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // ev is event i.
 func ev(i int) *event.Event {
 	return &event.Event{ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(i >> 8), byte(i)}), Project: uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001"),
-		Name: "click", Type: "track", DistinctID: "ann", Person: uuid.MustParse("11111111-0000-5000-8000-000000000001"), UserAgent: "agent",
+		Name: "click", Type: "track", DistinctID: "ann", Person: uuid.MustParse("11111111-0000-5000-8000-000000000001"), Sender: event.Sender{UserAgent: "agent"},
 		Properties: []byte(`{"n":1}`), Timestamp: noon.Add(time.Duration(i) * time.Second), IngestedAt: noon, Origin: uint64(i)}
 }
 

@@ -56,7 +56,7 @@ func TestTheViewHasTheColumnsOfTheWarehouse(t *testing.T) {
 	survivor := uuid.MustParse("44444444-4444-5444-8444-444444444444")
 	full := &event.Event{ID: uuid.MustParse("0190f3c2-7d1a-7c3e-8f4b-0123456789ab"), Project: project, Person: of, Name: "$pageview", Type: "pageview",
 		DistinctID: "fixture", Properties: []byte(`{"$set":{"a":[1,"x"]}}`), UserProperties: []byte(`{"plan":"pro"}`),
-		ScreenWidth: 1920, ScreenHeight: 1080, Timestamp: time.UnixMilli(1_788_000_000_007), IngestedAt: time.UnixMilli(-1)}
+		Device: event.Device{ScreenWidth: 1920, ScreenHeight: 1080}, Timestamp: time.UnixMilli(1_788_000_000_007), IngestedAt: time.UnixMilli(-1)}
 	want := map[string]string{
 		"event_id": full.ID.String(), "project_id": project.String(), "person_id": of.String(), "event_name": "$pageview", "event_type": "pageview",
 		"distinct_id": "fixture", "properties": `{"$set":{"a":[1,"x"]}}`, "user_properties": `{"plan":"pro"}`,

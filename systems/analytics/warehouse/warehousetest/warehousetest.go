@@ -166,16 +166,16 @@ func wantCount(t *testing.T, s warehouse.Reader, project uuid.UUID, want int64) 
 func readsBack(t *testing.T, h Harness) {
 	in := &event.Event{ID: id(1), Project: projectA, Name: "$pageview", Type: "pageview",
 		DistinctID: "a\x00nn \"é\"", AnonymousID: "anon", UserID: "user", SessionID: "session",
-		URL: "https://example.com/?q=\"<>\\", Referrer: "https://search.example/", PageTitle: "日本 \x00 \n", PagePath: "/",
-		DeviceType: "desktop", Browser: "Chrome", BrowserVersion: "126", OS: "Linux", OSVersion: "6",
-		ScreenWidth: 65535, ScreenHeight: 1, Language: "de-DE", Timezone: "Europe/Berlin",
-		SDKName: "web", SDKVersion: "1.2", IP: "2001:db8::1", UserAgent: "Mozilla/5.0", BatchID: "import-1",
-		Country: "DE", Region: "BE", City: "Berlin",
+		Page: event.Page{URL: "https://example.com/?q=\"<>\\", Referrer: "https://search.example/", PageTitle: "日本 \x00 \n", PagePath: "/"},
+		Device: event.Device{DeviceType: "desktop", Browser: "Chrome", BrowserVersion: "126", OS: "Linux", OSVersion: "6",
+			ScreenWidth: 65535, ScreenHeight: 1, Language: "de-DE", Timezone: "Europe/Berlin"},
+		Sender:  event.Sender{SDKName: "web", SDKVersion: "1.2", IP: "2001:db8::1", UserAgent: "Mozilla/5.0"},
+		BatchID: "import-1", Location: event.Location{Country: "DE", Region: "BE", City: "Berlin", NoGeo: true},
 		Properties:     []byte("{ \"big\": 12345678901234567890, \"twice\":1,\"twice\":2, \"bad\":\"\xff\", \"nul\":\"\\u0000\" }"),
 		UserProperties: []byte(`{"$set":{"plan":"pro"}}`),
 		Timestamp:      time.Date(1969, 12, 31, 23, 59, 59, 1_500_000, time.UTC), IngestedAt: noon.Add(time.Millisecond).In(time.FixedZone("", 3600)),
 		Person: ann, Origin: 1<<64 - 1,
-		Changes: []person.Property{{Op: person.Set, Key: "plan"}}, Profile: true, Merge: event.Alias, Other: "other", NoGeo: true}
+		Changes: []person.Property{{Op: person.Set, Key: "plan"}}, Profile: true, Merge: event.Alias, Other: "other"}
 	want := *in
 	want.Timestamp, want.IngestedAt = time.Date(1969, 12, 31, 23, 59, 59, 1_000_000, time.UTC), noon.Add(time.Millisecond)
 	want.Changes, want.Profile, want.Merge, want.Other, want.NoGeo = nil, false, 0, "", false
