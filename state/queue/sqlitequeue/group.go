@@ -43,9 +43,9 @@ const (
 	ofOrdered
 )
 
-// groupName writes the name of a group: its queue's number, its kind, its priority, the
-// highest first, the length of its tenant, the tenant, the key. The groups of a queue are
-// neighbours in the index.
+// groupName writes the name of a group, as in the columns strand: its queue's number, its kind, its
+// priority, the highest first, the length of its tenant, the tenant, the key. The groups of a queue
+// are neighbours in the index.
 func groupName(b []byte, no uint32, ordered bool, priority uint8, tenant, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, no)
 	if ordered {
