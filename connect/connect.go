@@ -1,6 +1,6 @@
-// Package connect turns a configuration into running systems: it is the one place that
-// knows which product stands behind which role, and the only package that imports every
-// backend.
+// Package connect makes an instance of a configuration and a table of systems: it has each system
+// that is configured built, puts their endpoints behind one listener and the API, and runs and stops
+// them in order. It names no system; each opens its backends itself (package system).
 package connect
 
 import (

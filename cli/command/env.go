@@ -1,3 +1,5 @@
+// Package command is what commands are made of, those of systems and the general ones: how they find
+// an instance and ask its API, read their flags and events, and write tables and texts to a terminal.
 package command
 
 import (

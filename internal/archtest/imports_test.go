@@ -183,7 +183,7 @@ func TestImportsPointInwards(t *testing.T) {
 				t.Errorf("backend %s imports backend %s", rel, inner)
 			}
 			if backend(inner) && !wires(rel) && rel != "sim" && !measures(rel) && !tests(rel) && speaks[rel] != inner {
-				t.Errorf("%s imports the backend %s: only connect (and simulation and examples) knows which product is behind a role", rel, inner)
+				t.Errorf("%s imports the backend %s: only connect/system, the package that puts a system on servers, and embedded (and simulation and examples) know which product is behind a role", rel, inner)
 			}
 		}
 	}

@@ -1,7 +1,8 @@
 // Package admin is the API that operators use: the CLI, scripts and dashboards. What an
 // event can be in, it can show; what waits or failed, it can move.
 //
-// What its operations are, with their requests and answers, serve/api says; here they are done.
+// It admits callers, keeps the answers to idempotency keys, and does what is of all systems. Requests
+// and answers of that are in serve/api. What is of one system alone comes with Parts.Rooms.
 package admin
 
 import (

@@ -1,3 +1,5 @@
+// Package answer is what operations of several systems make their answers of: which project is meant,
+// dead letters and jobs as the API shows them, listings, and errors as problems.
 package answer
 
 import (

@@ -1,3 +1,4 @@
+// Package analyticsapi is what the API does of analytics.
 package analyticsapi
 
 import (

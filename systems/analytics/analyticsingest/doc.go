@@ -1,4 +1,4 @@
-// Package analyticsingest is the HTTP door of analytics: use it where SDKs send their events. It
+// Package analyticsingest is the HTTP endpoint of analytics: use it where SDKs send their events. It
 // speaks as the native SDKs, PostHog's (old paths and new), Segment's and CloudEvents'
 // senders expect, and answers each so that it neither loses an event nor sends it twice.
 //

@@ -1,3 +1,4 @@
+// Package crmapi is what the API does of CRM.
 package crmapi
 
 import (

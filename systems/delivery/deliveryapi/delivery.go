@@ -1,3 +1,4 @@
+// Package deliveryapi is what the API does of delivery.
 package deliveryapi
 
 import (

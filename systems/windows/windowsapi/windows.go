@@ -1,3 +1,4 @@
+// Package windowsapi is what the API does of windows.
 package windowsapi
 
 import (
