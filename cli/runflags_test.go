@@ -99,9 +99,9 @@ func TestWrongSettingsOfTheBridgeDisturbTheBridgeAlone(t *testing.T) {
 	wrong := map[string]string{"LOG_LEVEL": "trace", "LOG_FORMAT": "xml", "METRICS_PORT": "tcp://10.0.0.1:9090", "REDIS_DB": "-1", "TIDEMILL_LISTEN": "127.0.0.1:1",
 		"REDIS_PASSWORD": "canary"}
 	mistakes := []string{
-		`METRICS_PORT: "tcp://10.0.0.1:9090" is not a whole number (allowed: 1 to 65535)`,
-		`bridge.redis.db (from REDIS_DB): "-1" cannot be (allowed: 0 or more)`,
-		`bridge.log.format (from LOG_FORMAT): "xml" cannot be (allowed: json|text)`,
+		`METRICS_PORT: "tcp://10.0.0.1:9090" is not a whole number; allowed: 1 to 65535`,
+		`bridge.redis.db (from REDIS_DB): invalid value "-1"; allowed: 0 or more`,
+		`bridge.log.format (from LOG_FORMAT): invalid value "xml"; allowed: json|text`,
 	}
 	for args, want := range map[string]struct {
 		status int

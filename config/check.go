@@ -21,7 +21,7 @@ func (c *Loaded) check(fs []Field) error {
 	}
 	ok := func(good bool, path string) {
 		if f := byPath[path]; !good {
-			errs = append(errs, fmt.Errorf("%s (from %s): %q cannot be%s", path, c.From[path], f, allowed(f)))
+			errs = append(errs, fmt.Errorf("%s (from %s): %s", path, c.From[path], Invalid(f, f.Allow)))
 		}
 	}
 	between := func(v, low, high int, path string) { ok(v >= low && v <= high, path) }

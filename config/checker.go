@@ -56,12 +56,30 @@ func (k *Checker) Fail(path, format string, args ...any) {
 // OK refuses the value of a setting that is not good.
 func (k *Checker) OK(good bool, path string) {
 	if !good {
-		k.Fail(path, "%q cannot be%s", k.fields[path], k.Allowed(path))
+		k.Fail(path, "%s", Invalid(k.fields[path], k.fields[path].Allow))
 	}
 }
 
-// Allowed says what is, as a remark in brackets.
-func (k *Checker) Allowed(path string) string { return allowed(k.fields[path]) }
+// Refuse refuses the value of a setting, and says what is allowed.
+func (k *Checker) Refuse(path string, value any, allowed string, args ...any) {
+	k.Fail(path, "%s", Invalid(value, fmt.Sprintf(allowed, args...)))
+}
+
+// Invalid says that a value is refused, and what is allowed; empty: that is said elsewhere.
+func Invalid(value any, allowed string) string {
+	return fmt.Sprintf("invalid value %q", fmt.Sprint(value)) + remark(allowed)
+}
+
+// remark says behind an error what is allowed.
+func remark(allowed string) string {
+	if allowed == "" {
+		return ""
+	}
+	return "; allowed: " + allowed
+}
+
+// Allowed says behind an error what is.
+func (k *Checker) Allowed(path string) string { return remark(k.fields[path].Allow) }
 
 // Place names a setting and where its value came from.
 func (k *Checker) Place(path string) string {

@@ -113,7 +113,7 @@ func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Du
 	if f.Secret {
 		err = errors.New("not a usable value")
 	}
-	err = fmt.Errorf("%s: %w%s", place, err, allowed(f))
+	err = fmt.Errorf("%s: %w%s", place, err, remark(f.Allow))
 	if !c.late(f.Path) {
 		return err
 	}
@@ -356,13 +356,6 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-func allowed(f *Field) string {
-	if f.Allow == "" {
-		return ""
-	}
-	return " (allowed: " + f.Allow + ")"
 }
 
 // Fields lists the settings with their values now, in the order of the structs. Lists of structs

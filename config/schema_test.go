@@ -90,7 +90,7 @@ func TestMistakesOfASystem(t *testing.T) {
 		t.Fatalf("who does not run it is disturbed: %v", err)
 	}
 	err = config.Of[*tea](c).Check()
-	for _, want := range []string{`:2: tea.cups: "many" is not a whole number (allowed: 1 to 9)`, `:3): "0s" cannot be (allowed: more than 0`, ":5: tea.leaves: a leaf without a name"} {
+	for _, want := range []string{`:2: tea.cups: "many" is not a whole number; allowed: 1 to 9`, `:3): invalid value "0s"; allowed: more than 0`, ":5: tea.leaves: a leaf without a name"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}

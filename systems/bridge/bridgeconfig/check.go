@@ -72,7 +72,7 @@ func (k *check) addresses() {
 func (k *check) stream() {
 	r := &k.bridge.Redis
 	if len(r.Addresses) > 1 && r.MasterName == "" && r.DB != 0 {
-		k.Fail("redis.db", "%d cannot be (allowed: 0, because several addresses, %s, are a cluster, which has no other)", r.DB, k.Place("redis.addresses"))
+		k.Refuse("redis.db", r.DB, "0, because several addresses, %s, are a cluster, which has no other", k.Place("redis.addresses"))
 	}
 	// What the bridge keeps beside the stream has to lie on the stream's node.
 	tag := r.Stream
@@ -82,7 +82,7 @@ func (k *check) stream() {
 		}
 	}
 	if strings.ContainsAny(tag, "{}") {
-		k.Fail("redis.stream", "%q cannot be (allowed: braces only as a hash tag, as in {shop}:events)", r.Stream)
+		k.Refuse("redis.stream", r.Stream, "braces only as a hash tag, as in {shop}:events")
 	}
 }
 
@@ -112,51 +112,54 @@ func brokerAddress(a string) bool {
 	return slices.Contains([]string{"tcp", "mqtt", "ssl", "tls", "mqtts"}, scheme)
 }
 
+// publishable is what a topic is that messages are published to.
+const publishable = "no +, # or NUL, which nobody can publish to"
+
 func (k *check) topics() {
 	b := k.bridge
 	publish := func(topic, path string) {
 		if err := bridge.CheckTopic(topic); err != nil && strings.ContainsAny(topic, "{}") {
 			k.Fail(path, "%v", err)
 		} else if strings.ContainsAny(topic, "+#\x00") {
-			k.Fail(path, "%q cannot be: nobody can publish to a topic with +, # or NUL", topic)
+			k.Refuse(path, topic, publishable)
 		} else if strings.TrimPrefix(topic, "/") == "" && k.Readable(path) {
-			k.Fail(path, "%q cannot be (allowed: not empty, beside a leading /)", topic)
+			k.Refuse(path, topic, "not empty, beside a leading /")
 		}
 	}
 	publish(b.MQTT.PublishTopic, "mqtt.publish_topic")
 	acks := strings.TrimPrefix(b.MQTT.AckTopic(), "/")
 	if acks != "" && acks == strings.TrimPrefix(b.MQTT.PublishTopic, "/") {
-		k.Fail("mqtt.publish_topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s, or the bridge hears its own messages)", b.MQTT.PublishTopic, k.Place("mqtt.subscribe_topic"))
+		k.Refuse("mqtt.publish_topic", b.MQTT.PublishTopic, "another topic than that of the acknowledgments, %s, or the bridge hears its own messages", k.Place("mqtt.subscribe_topic"))
 	}
 	if b.DLQ.Enabled {
 		publish(b.DLQ.Topic, "dlq.topic")
 		if strings.ContainsAny(b.DLQ.Topic, "{}") {
-			k.Fail("dlq.topic", "%q cannot be (allowed: a topic without fields: its receivers must know it)", b.DLQ.Topic)
+			k.Refuse("dlq.topic", b.DLQ.Topic, "a topic without fields: its receivers must know it")
 		}
 		if acks != "" && acks == strings.TrimPrefix(b.DLQ.Topic, "/") {
-			k.Fail("dlq.topic", "%q cannot be (allowed: another topic than that of the acknowledgments, %s)", b.DLQ.Topic, k.Place("mqtt.subscribe_topic"))
+			k.Refuse("dlq.topic", b.DLQ.Topic, "another topic than that of the acknowledgments, %s", k.Place("mqtt.subscribe_topic"))
 		}
 	}
 	if strings.ContainsAny(b.MQTT.CustomPrefix, "+#\x00") {
-		k.Fail("mqtt.custom_prefix", "%q cannot be: nobody can publish to a topic with +, # or NUL", b.MQTT.CustomPrefix)
+		k.Refuse("mqtt.custom_prefix", b.MQTT.CustomPrefix, publishable)
 	}
 	if t := b.MQTT.SubscribeTopic; t == "/" || strings.Contains(t, "\x00") {
-		k.Fail("mqtt.subscribe_topic", "%q cannot be (allowed: a topic; or empty, and the broker's own acknowledgment counts)", t)
+		k.Refuse("mqtt.subscribe_topic", t, "a topic; or empty, and the broker's own acknowledgment counts")
 	}
 }
 
 func (k *check) pipeline() {
 	b := k.bridge
 	if p := &b.Pipeline; k.Readable("pipeline.batch_size", "pipeline.buffer_size") && p.BatchSize > p.BufferSize {
-		k.Fail("pipeline.batch_size", "%d cannot be (allowed: at most the buffer's %d, %s)", p.BatchSize, p.BufferSize, k.Place("pipeline.buffer_size"))
+		k.Refuse("pipeline.batch_size", p.BatchSize, "at most the buffer's %d, %s", p.BufferSize, k.Place("pipeline.buffer_size"))
 	}
 	r := &b.Resource
 	if k.Readable("resource.min_workers", "resource.max_workers") && r.MinWorkers > r.MaxWorkers {
-		k.Fail("resource.min_workers", "%d cannot be (allowed: at most the maximum's %d, %s)", r.MinWorkers, r.MaxWorkers, k.Place("resource.max_workers"))
+		k.Refuse("resource.min_workers", r.MinWorkers, "at most the maximum's %d, %s", r.MaxWorkers, k.Place("resource.max_workers"))
 	}
 	above := func(high, low float64, highPath, lowPath string) {
 		if k.Readable(highPath, lowPath) && high <= low {
-			k.Fail(highPath, "%v cannot be (allowed: more than %v, %s)", high, low, k.Place(lowPath))
+			k.Refuse(highPath, high, "more than %v, %s", low, k.Place(lowPath))
 		}
 	}
 	above(r.CPUHigh, r.CPULow, "resource.cpu_high", "resource.cpu_low")
@@ -167,7 +170,7 @@ func (k *check) pipeline() {
 func (k *check) ports() {
 	h, m := &k.bridge.Health, &k.bridge.Metrics
 	if h.Enabled && m.Enabled && k.Readable("health.port", "metrics.port") && h.Port == m.Port {
-		k.Fail("health.port", "%d cannot be (allowed: another one than that of the metrics, %s)", h.Port, k.Place("metrics.port"))
+		k.Refuse("health.port", h.Port, "another one than that of the metrics, %s", k.Place("metrics.port"))
 	}
 }
 

@@ -84,7 +84,7 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"projects: [{name: news, key: k1}]\nwindows: {project: sports}", "", "", `tidemill.yaml:2): "sports" names no project; say which has what comes by Kafka, from files and from the command line: news`},
 		{"", "TIDEMILL_WINDOWS_PROJECT", "news", `"news" names no project; say which has what comes by Kafka, from files and from the command line: default`},
 		{"windows: {processors: [{filter: {keep: 'true'}}, {geo: {}}, {filter: {keep: 'true'}}]}", "", "", `number 3: it is called "filter", as number 1 is`},
-		{"windows: {processors: [{name: read, geo: {}}]}", "", "", "number 1: it cannot be called"},
+		{"windows: {processors: [{name: read, geo: {}}]}", "", "", "number 1: name: invalid value \"read\"; allowed: another name"},
 		{"windows: {redis: {url: 'http://x'}}", "", "", "redis://"},
 		{"windows: {processors: [{}]}", "", "", "exactly one of filter"},
 		{"windows: {processors: [{filter: {keep: 'x'}, geo: {}}]}", "", "", "exactly one of filter"},

@@ -25,7 +25,7 @@ func (w *Settings) Steps(now func() time.Time) (steps []process.Step, _ error) {
 		step, err := w.step(p, now)
 		if err == nil {
 			if other, taken := names[step.Processor.Name()]; taken && other == 0 {
-				err = fmt.Errorf("it cannot be called %q: that is the reading of stored records", process.Reading)
+				err = errors.New("name: " + config.Invalid(process.Reading, "another name than that of the reading of stored records"))
 			} else if taken {
 				err = fmt.Errorf("it is called %q, as number %d is: give it a name of its own", step.Processor.Name(), other)
 			} else {
