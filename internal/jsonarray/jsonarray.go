@@ -5,10 +5,14 @@ package jsonarray
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill"
 )
 
 // ErrBehind says that the body goes on behind the array.
@@ -43,4 +47,50 @@ func Elements(body []byte, o ...jsontext.Options) iter.Seq2[[]byte, error] {
 			yield(nil, ErrBehind)
 		}
 	}
+}
+
+// TooMany is why a body is not split: it has more events than this number.
+type TooMany int
+
+func (n TooMany) Error() string {
+	return fmt.Sprintf("the body has more than %d events: send them in several requests", int(n))
+}
+
+// Split finds the events in a body: one value, or an array of 1 to most values, each with its
+// bytes as received. array says which. An error is of kind validation: nothing of the body can
+// be trusted.
+func Split(body []byte, most int) (events [][]byte, array bool, err error) {
+	bad := func(err error) ([][]byte, bool, error) {
+		return nil, array, tidemill.Fail(tidemill.Validation, "the body is neither an event nor an array of them: %s", Reason(err))
+	}
+	if array = jsontext.NewDecoder(bytes.NewBuffer(body)).PeekKind() == '['; !array {
+		return [][]byte{body}, false, nil // its decoder says what is wrong with it
+	}
+	for e, err := range Elements(body) {
+		if err != nil {
+			return bad(err)
+		}
+		if len(events) == most {
+			return nil, true, tidemill.Fail(tidemill.Validation, "%w", TooMany(most))
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return bad(errors.New("the array is empty"))
+	}
+	return events, true, nil
+}
+
+// Reason is the message of a syntax error, without the library's name and without quoting data.
+func Reason(err error) string {
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		return "a name comes twice in one object"
+	}
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return e.Err.Error() + " near byte " + strconv.FormatInt(e.ByteOffset+1, 10)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	return err.Error()
 }

@@ -2,10 +2,13 @@ package jsonarray
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tidemill/tidemill"
 )
 
 func TestElementsAreTheBytesThatCame(t *testing.T) {
@@ -42,6 +45,31 @@ func TestElementsAreTheBytesThatCame(t *testing.T) {
 		}
 		if n == 2 {
 			break
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct {
+		body  string
+		want  string
+		array bool
+		ok    bool
+	}{
+		{`{"a":1}`, `[{"a":1}]`, false, true},
+		{`nothing`, `[nothing]`, false, true}, // its decoder says what is wrong
+		{` [ {"a" : 1} ,2]`, `[{"a" : 1} 2]`, true, true},
+		{`[]`, "", true, false},
+		{`[{}`, "", true, false},
+		{`[{}] {}`, "", true, false},
+		{`[1,2,3,4]`, "", true, false},
+	} {
+		all, array, err := Split([]byte(c.body), 3)
+		if (err == nil) != c.ok || array != c.array || err == nil && fmt.Sprintf("%s", all) != c.want {
+			t.Errorf("%s: %s, %v, %v", c.body, all, array, err)
+		}
+		if err != nil && tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("%s: kind %v", c.body, tidemill.KindOf(err))
 		}
 	}
 }

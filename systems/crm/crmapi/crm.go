@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	"github.com/tidemill/tidemill/serve/answer"
 
 	times "github.com/tidemill/tidemill/internal/when"
@@ -96,7 +97,7 @@ func (a *API) crmStatus(ctx context.Context, _ *operation.None) (out CRM, err er
 
 // crmSend takes events of any tenant from somebody who may: no key of a tenant is needed.
 func (a *API) crmSend(ctx context.Context, q *api.EventsBody) (out api.EventResults, err error) {
-	raws, _, err := event.Split(q.Body, api.EventsSent)
+	raws, _, err := jsonarray.Split(q.Body, api.EventsSent)
 	if err != nil {
 		return out, answer.Answerable(err)
 	}

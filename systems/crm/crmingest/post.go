@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/event"
@@ -24,8 +25,8 @@ func (x *exchange) post() *request.Problem {
 	if len(bytes.TrimLeft(x.Body.Bytes, " \t\r\n")) == 0 {
 		return request.Malformed("the body is empty; one event or an array of events is wanted")
 	}
-	raws, array, err := event.Split(x.Body.Bytes, x.h.o.Limits.Items)
-	if most, ok := errors.AsType[event.TooMany](err); ok {
+	raws, array, err := jsonarray.Split(x.Body.Bytes, x.h.o.Limits.Items)
+	if most, ok := errors.AsType[jsonarray.TooMany](err); ok {
 		return request.TooLarge("the array has more than %d events: send them in several requests", most)
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	"github.com/tidemill/tidemill/state/profile"
 )
 
@@ -87,7 +88,7 @@ func (d *decoder) decode(raw []byte) *Invalid {
 		}
 	}
 	if err != nil {
-		return &Invalid{Malformed: true, Problems: []Problem{{Wrong: "is no JSON: " + reason(err), Allowed: "one JSON object in UTF-8"}}}
+		return &Invalid{Malformed: true, Problems: []Problem{{Wrong: "is no JSON: " + jsonarray.Reason(err), Allowed: "one JSON object in UTF-8"}}}
 	}
 	return d.invalid()
 }
@@ -309,18 +310,4 @@ func kindName(k jsontext.Kind) string {
 		return "an array"
 	}
 	return "an object"
-}
-
-// reason is the message of a syntax error, without the library's name and without quoting data.
-func reason(err error) string {
-	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return "a name comes twice in one object"
-	}
-	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return e.Err.Error() + " near byte " + strconv.FormatInt(e.ByteOffset+1, 10)
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "it ends too early"
-	}
-	return err.Error()
 }

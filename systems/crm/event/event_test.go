@@ -3,7 +3,6 @@ package event_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -111,31 +110,6 @@ func TestProblemsNeverQuoteValues(t *testing.T) {
 	err := event.Decode([]byte(with(`"ann@example.com"`, `"secret person"`)), &e)
 	if err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
-	}
-}
-
-func TestSplit(t *testing.T) {
-	for _, c := range []struct {
-		body  string
-		want  string
-		array bool
-		ok    bool
-	}{
-		{`{"a":1}`, `[{"a":1}]`, false, true},
-		{`nothing`, `[nothing]`, false, true}, // Decode says what is wrong
-		{` [ {"a" : 1} ,2]`, `[{"a" : 1} 2]`, true, true},
-		{`[]`, "", true, false},
-		{`[{}`, "", true, false},
-		{`[{}] {}`, "", true, false},
-		{`[1,2,3,4]`, "", true, false},
-	} {
-		all, array, err := event.Split([]byte(c.body), 3)
-		if (err == nil) != c.ok || array != c.array || err == nil && fmt.Sprintf("%s", all) != c.want {
-			t.Errorf("%s: %s, %v, %v", c.body, all, array, err)
-		}
-		if err != nil && tidemill.KindOf(err) != tidemill.Validation {
-			t.Errorf("%s: kind %v", c.body, tidemill.KindOf(err))
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	"github.com/tidemill/tidemill/serve/answer"
 
 	"github.com/tidemill/tidemill/config"
@@ -18,7 +19,6 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
-	crmevent "github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
@@ -180,7 +180,7 @@ func showEvent(e *delivery.EventStatus) Delivery {
 }
 
 func (a *API) sendDelivery(ctx context.Context, q *api.EventsBody) (out api.EventResults, err error) {
-	raws, _, err := crmevent.Split(q.Body, api.EventsSent)
+	raws, _, err := jsonarray.Split(q.Body, api.EventsSent)
 	if err != nil {
 		return out, answer.Answerable(err)
 	}
