@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
@@ -15,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 func TestABatchIDOfSeveralProjects(t *testing.T) {

@@ -16,14 +16,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"

@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"

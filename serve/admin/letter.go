@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/deadletter"
 )

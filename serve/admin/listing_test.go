@@ -12,9 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemill/tidemill/systems/analytics"
-	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
-
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
@@ -23,6 +20,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/ledger"
 )

@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/analytics"
-	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
+	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -21,8 +20,8 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/project"
-
-	"github.com/google/uuid"
+	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 )
 
 // onceDesk is an API that takes events, and counts how often.

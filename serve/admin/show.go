@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"

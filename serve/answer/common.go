@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"time"
 
-	times "github.com/tidemill/tidemill/internal/when"
-
 	"github.com/google/uuid"
+
+	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"

@@ -8,9 +8,9 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/definition"

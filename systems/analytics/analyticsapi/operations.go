@@ -5,10 +5,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/api"
-
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )

@@ -10,11 +10,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 )
 
 type sendCmd struct {

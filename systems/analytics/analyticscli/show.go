@@ -7,9 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 )
 
 type eventsCmd struct {

@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
-
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 	"github.com/tidemill/tidemill/systems/analytics/analyticscli"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"

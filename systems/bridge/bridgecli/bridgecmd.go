@@ -10,9 +10,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
-
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 

@@ -15,13 +15,12 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
-
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 )
 
 // Path is where it answers.

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/jsonarray"
-	"github.com/tidemill/tidemill/serve/answer"
-
 	times "github.com/tidemill/tidemill/internal/when"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/profile"

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"

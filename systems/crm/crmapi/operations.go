@@ -5,10 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/api"
-
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm/event"

@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm"

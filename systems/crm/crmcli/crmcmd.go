@@ -8,11 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/tidemill/tidemill/systems/crm/crmapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
 
 type crmCmd struct {

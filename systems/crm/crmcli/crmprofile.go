@@ -7,9 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/crm/crmapi"
-
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
 
 type crmProfileCmd struct {

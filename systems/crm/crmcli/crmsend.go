@@ -3,9 +3,8 @@ package crmcli
 import (
 	"context"
 
-	"github.com/tidemill/tidemill/systems/crm/crmapi"
-
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
 
 type crmSendCmd struct {

@@ -8,11 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/crm/crmapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
 
 type syncLogCmd struct {

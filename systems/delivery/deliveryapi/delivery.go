@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/jsonarray"
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/jsonarray"
 	times "github.com/tidemill/tidemill/internal/when"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"

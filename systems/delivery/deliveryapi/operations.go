@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
-
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 

@@ -8,10 +8,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 )
 
 type eventCmd struct {

@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 )
 
 type partnerCmd struct {

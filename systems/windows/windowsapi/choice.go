@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/window"

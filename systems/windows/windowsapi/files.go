@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 )

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/search"
 )

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tidemill/tidemill/internal/jsonarray"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/record"

@@ -12,10 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
-
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/window"

@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type searchCmd struct {

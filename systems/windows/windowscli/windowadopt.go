@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type windowAdoptCmd struct {

@@ -7,12 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type windowCmd struct {

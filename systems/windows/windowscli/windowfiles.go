@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type windowFilesCmd struct{ aboutWindows }

@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/record"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type windowSendCmd struct {

@@ -11,10 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 type windowShowCmd struct {

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tidemill/tidemill/systems/windows/windowsapi"
-
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,6 +33,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/opensearchsearch"
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
+	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 	"github.com/tidemill/tidemill/systems/windows/windowscli"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
