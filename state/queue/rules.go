@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -60,15 +59,6 @@ func Out(n Name) error {
 // no part of it.
 func Version(m *tidemill.Message) string {
 	return wire.Fingerprint([]byte(m.Tenant), []byte(m.ID), m.Payload)
-}
-
-// CheckEdit refuses to edit a job that has another version than the one that was seen: ErrChanged
-// with kind transient. Every backend calls it where nothing else changes the job.
-func CheckEdit(queue string, m *tidemill.Message, payload []byte, seen string) error {
-	if seen == "" || bytes.Equal(m.Payload, payload) || Version(m) == seen {
-		return nil
-	}
-	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", m.ID, m.Tenant, queue, ErrChanged)
 }
 
 // Matches says whether the filter chooses a job; the caller applies Max.

@@ -226,7 +226,7 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen str
 		case j.state == queue.Leased:
 			answer = queue.Out(n)
 		default:
-			if answer = queue.CheckEdit(n.Queue, &j.m, payload, seen); answer == nil {
+			if answer = rules.CheckEdit(n.Queue, &j.m, payload, seen); answer == nil {
 				j.m.Payload = bytes.Clone(payload)
 			}
 		}

@@ -170,7 +170,7 @@ func (s *Store) Edit(ctx context.Context, n queue.Name, payload []byte, seen str
 		if err != nil {
 			return err
 		}
-		switch err := queue.CheckEdit(n.Queue, &j.Message, payload, seen); {
+		switch err := rules.CheckEdit(n.Queue, &j.Message, payload, seen); {
 		case err == nil: // the script wants the record that was read
 		case j.State == queue.Completed:
 			return queue.NotFound(n)

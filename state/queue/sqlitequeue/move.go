@@ -358,7 +358,7 @@ func (q *queueState) withPayload(rec, payload []byte, seen string) ([]byte, erro
 	if err != nil {
 		return nil, tidemill.Fail(tidemill.Internal, "edit a job: %w", err)
 	}
-	if err := queue.CheckEdit(q.name, &msg, payload, seen); err != nil {
+	if err := rules.CheckEdit(q.name, &msg, payload, seen); err != nil {
 		return nil, err
 	}
 	msg.Payload = payload

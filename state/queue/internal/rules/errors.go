@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"bytes"
 	"cmp"
 
 	"github.com/tidemill/tidemill"
@@ -53,4 +54,13 @@ func Refused(a queue.Added, name string) error {
 // NotOrdered is the error of a source that needs strict order on a queue without it.
 func NotOrdered(name string) error {
 	return tidemill.Fail(tidemill.Validation, "queue %q: its order was switched off (Settings.Ordered), and this source needs it", name)
+}
+
+// CheckEdit refuses to edit a job that has another version than the one that was seen: ErrChanged
+// with kind transient. Every backend calls it where nothing else changes the job.
+func CheckEdit(name string, m *tidemill.Message, payload []byte, seen string) error {
+	if seen == "" || bytes.Equal(m.Payload, payload) || queue.Version(m) == seen {
+		return nil
+	}
+	return tidemill.Fail(tidemill.Transient, "job %q of tenant %q in queue %q: %w", m.ID, m.Tenant, name, queue.ErrChanged)
 }
