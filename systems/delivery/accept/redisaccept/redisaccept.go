@@ -13,19 +13,19 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-type stroke struct{ queue *redisqueue.Beside }
+type transaction struct{ queue *redisqueue.Beside }
 
 // New makes the Transaction of a ledger and queues in one Redis. It is nil where the queues are in a
 // cluster or in several shards: no script reaches keys on several nodes.
 func New(l *redisledger.Ledger, q *redisqueue.Store) accept.Transaction {
 	if b := q.Beside(l.Done()); b != nil {
-		return stroke{b}
+		return transaction{b}
 	}
 	return nil
 }
 
 // Take implements accept.Transaction.
-func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
+func (s transaction) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	room := make([]string, 2*len(es))
 	names, texts, err := redisledger.AppendDone(room[:0:len(es)], room[len(es):len(es)], es)
 	if err != nil {

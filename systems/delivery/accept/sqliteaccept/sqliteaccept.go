@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
-type stroke struct {
+type transaction struct {
 	queue *sqlitequeue.Beside[*ledger.Entry]
 }
 
@@ -25,11 +25,11 @@ func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Transaction {
 	if b == nil {
 		return nil
 	}
-	return stroke{b}
+	return transaction{b}
 }
 
 // Take implements accept.Transaction.
-func (s stroke) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
+func (s transaction) Take(ctx context.Context, es []*ledger.Entry, jobs []*tidemill.Message) (bool, error) {
 	if err := ledger.CheckBegin(es); err != nil {
 		return false, err
 	}
