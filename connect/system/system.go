@@ -15,8 +15,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-// System is what Tidemill can run, as one value: connect has a table of them, and names none
-// anywhere else.
+// System is what a program can run, as one value. A Table has those of a program; nothing else in it
+// names one.
 type System struct {
 	Name     string
 	Settings config.Group // what of the configuration is its own
