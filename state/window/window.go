@@ -84,7 +84,7 @@ type Page struct {
 // the newest, or the window has been settled: somebody else works on it, or has finished.
 var ErrStale = errors.New("the window is leased to somebody else, or settled: leave it")
 
-// ErrNotFound is what the desk returns (wrapped, kind not_found) for a window that does not
+// ErrNotFound is what an Inspector returns (wrapped, kind not_found) for a window that does not
 // exist.
 var ErrNotFound = errors.New("there is no such window")
 

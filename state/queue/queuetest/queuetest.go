@@ -75,7 +75,7 @@ func RunLive(t *testing.T, fresh Fresh) {
 }
 
 func run(t *testing.T, fresh Fresh, world func(*testing.T, func(*testing.T))) {
-	plain := [][]promise{adding, holding, failing, desk}
+	plain := [][]promise{adding, holding, failing, inspecting}
 	whole := [][]promise{sharing, fairness, limiting, ordering, moving, died, tuning, switching, storms} // of a queue.Store
 	for i, table := range append(plain, whole...) {
 		for _, p := range table {

@@ -78,7 +78,7 @@ type fixture struct {
 // Run runs all cases, each on its own store.
 func Run(t *testing.T, open func(t *testing.T, o window.Options) Harness) {
 	o := window.Options{Window: length, Lease: lease, Owner: "tester"}
-	for _, c := range slices.Concat(putting, closing, handing, settling, paging, losing, desk, lasting, crowding) {
+	for _, c := range slices.Concat(putting, closing, handing, settling, paging, losing, inspecting, lasting, crowding) {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t, o)
 			if c.needs != nil && !c.needs(h) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// desk holds what operators are promised.
-var desk = []promise{
+// inspecting holds what operators are promised.
+var inspecting = []promise{
 	{"counts jobs by state",
 		"an operator sees what waits, what is put off and what is out", 0, counts},
 	{"lists jobs with their state, oldest first",

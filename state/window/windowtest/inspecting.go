@@ -9,8 +9,8 @@ import (
 	"github.com/tidemill/tidemill/state/window"
 )
 
-// desk holds what is promised to people.
-var desk = []testcase{
+// inspecting holds what is promised to people.
+var inspecting = []testcase{
 	{"lists windows by state, batch id and ID, the oldest first",
 		"people see what waits, what failed and why", nil, lists},
 	{"lists many windows, each once",
