@@ -1,0 +1,90 @@
+package sqlitetable_test
+
+import (
+	"context"
+	"flag"
+	"path/filepath"
+	"testing"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
+	"github.com/tidemill/tidemill/state/table/tabletest"
+)
+
+type record = tabletest.Record
+
+func TestConformance(t *testing.T) {
+	quick(t)
+	tabletest.Run(t, harness)
+}
+
+// quick runs fewer random cases unless a number was asked for: each transaction syncs a file.
+func quick(t *testing.T) {
+	t.Helper()
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
+		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
+		_ = flag.Set("rapid.checks", "30")
+	}
+}
+
+func harness(t testing.TB) tabletest.Harness[*sqlitedb.Tx] {
+	path := filepath.Join(t.TempDir(), "t.db")
+	var db *sqlitedb.DB
+	shut := func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	open := func() {
+		var err error
+		if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 2, CacheMiB: 4}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open()
+	t.Cleanup(func() { shut() })
+	if err := db.Migrate(t.Context(), "effects", []string{"CREATE TABLE effect(name TEXT NOT NULL)"}); err != nil {
+		t.Fatal(err)
+	}
+	return tabletest.Harness[*sqlitedb.Tx]{
+		Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *sqlitedb.Tx], error) {
+			s, err := sqlitetable.New(ctx, db, spec)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		In: func(s table.Store[record, *sqlitedb.Tx], raw *sqlitedb.Tx) table.Tx[record] {
+			return s.(*sqlitetable.Store[record]).In(raw)
+		},
+		Effect: func(raw *sqlitedb.Tx, name string) error {
+			_, err := raw.Exec("INSERT INTO effect VALUES(?)", name)
+			return err
+		},
+		Effects: func(t testing.TB) []string { return effects(t, db) },
+		Crash:   func(testing.TB) { shut(); open() },
+	}
+}
+
+func effects(t testing.TB, db *sqlitedb.DB) (names []string) {
+	t.Helper()
+	if err := db.Read(t.Context(), func(tx *sqlitedb.Tx) error {
+		rows, err := tx.Query("SELECT name FROM effect")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var s string
+			if err := rows.Scan(&s); err != nil {
+				return err
+			}
+			names = append(names, s)
+		}
+		return rows.Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
