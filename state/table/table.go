@@ -13,7 +13,7 @@
 //	}
 //
 // A transaction has five verbs: Get, Put, Delete, Page and Next. Backends: memorytable,
-// sqlitetable. Promises are cases of tabletest.
+// sqlitetable, postgrestable. Promises are cases of tabletest.
 package table
 
 import (
@@ -23,6 +23,9 @@ import (
 
 // MaxKey is the largest length in bytes of a key, and of each string or []byte in an order.
 const MaxKey = 512
+
+// MaxNext is the largest number of numbers that are taken at once.
+const MaxNext = 10_000
 
 // MaxOrder is the largest number of fields of an order.
 const MaxOrder = 3
@@ -88,7 +91,8 @@ type Reader[T any] interface {
 	// only it reads these fields and the key, and the others are zero.
 	Get(keys []string, only ...string) (map[string]*T, error)
 	// Page reads records in an order. Where the conditions are = on the first fields of the
-	// order and any on the next, it looks at no more records than it returns, plus one.
+	// order and any on the next, it finds the first by an index, and looks at no more records
+	// than it returns, plus one.
 	Page(q Query[T]) ([]*T, error)
 }
 
@@ -102,9 +106,10 @@ type Tx[T any] interface {
 	Put(rows []*T, only ...string) error
 	// Delete removes the records of keys, where they exist.
 	Delete(keys []string) error
-	// Next takes n numbers, 1 or more, and returns the last of them. They are larger than all
-	// that were taken before by transactions that were committed, in any process; there may
-	// be gaps. Where numbers are to grow with the changes of a record, Get it first.
+	// Next takes n numbers that follow each other, 1 to MaxNext, and returns the last. They are
+	// larger than all that were taken before by transactions that were committed, in any
+	// process; there may be gaps. Where numbers are to grow with the changes of a record, Get
+	// it first.
 	Next(n int) (uint64, error)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/internal/layout"
 	"github.com/tidemill/tidemill/state/table/tabletest"
 )
 
@@ -24,7 +25,7 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 	}
 	type q = table.Query[tabletest.Record]
 	state := []table.Cond{{Field: "state", Op: "=", Value: uint8(1)}}
-	after := &tabletest.Record{Key: "k", State: 1, Group: "g"}
+	after := &tabletest.Record{Key: "k", State: 1, Group: "g", Flag: true}
 	after.At = after.At.AddDate(2025, 0, 0)
 	for _, c := range []struct {
 		q    q
@@ -40,7 +41,7 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 		{q{By: "state", Where: state, After: after}, "SEARCH t USING INDEX t.state (state=? AND (at,key)>(?,?))"},
 		{q{By: "state", Where: append(state, table.Cond{Field: "at", Op: "<=", Value: after.At}), Back: true}, "SEARCH t USING INDEX t.state (state=? AND at<?)"},
 		{q{By: "state", Where: append(state, table.Cond{Field: "at", Op: ">", Value: after.At.AddDate(-1, 0, 0)}), After: after}, "SEARCH t USING INDEX t.state (state=? AND (at,key)>(?,?))"},
-		{q{By: "group", Where: []table.Cond{{Field: "flag", Op: "=", Value: true}, {Field: "group", Op: "=", Value: "g"}}, After: after}, "SEARCH t USING INDEX t.group (group=? AND flag=?)"},
+		{q{By: "group", Where: []table.Cond{{Field: "flag", Op: "=", Value: true}, {Field: "group", Op: "=", Value: "g"}}, After: after}, "SEARCH t USING INDEX t.group (group=? AND flag=? AND (no,key)>(?,?))"},
 	} {
 		for _, only := range [][]string{nil, {"key"}} {
 			c.q.Only, c.q.Most = only, 10
@@ -48,7 +49,7 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			query, args := page(&s.sql, names(p.Only), p, true)
+			query, args := page(&s.sql, layout.Names(p.Only), p, true)
 			if got := strings.ReplaceAll(explain(t, db, query, args), "COVERING ", ""); got != c.want {
 				t.Errorf("%s:\n%s, want\n%s", query, got, c.want)
 			}

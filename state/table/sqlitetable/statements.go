@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
 
@@ -15,26 +14,12 @@ type statements struct {
 	next, made, counts, add, settle string
 }
 
-func quote(name string) string { return `"` + name + `"` }
-
-func list[T any](fields []table.Field[T], each func(i int, name string) string) string {
-	all := make([]string, len(fields))
-	for i, f := range fields {
-		all[i] = each(i, quote(f.Name))
-	}
-	return strings.Join(all, ",")
-}
-
-func names[T any](fields []table.Field[T]) string {
-	return list(fields, func(_ int, name string) string { return name })
-}
-
 // schema makes a table. The key has an index of its own beside a table in order of creation, so
 // that what was written together is changed on few pages, with any keys. No name of a field or
 // table begins with _ or has a dot.
 func schema[T any](l *layout.Layout[T]) string {
 	var b strings.Builder
-	n := quote(l.Name)
+	n := layout.Quote(l.Name)
 	fmt.Fprintf(&b, "CREATE TABLE %s(_id INTEGER PRIMARY KEY", n)
 	one := new(T)
 	for _, f := range l.Fields {
@@ -43,28 +28,28 @@ func schema[T any](l *layout.Layout[T]) string {
 		case *string, *[]byte:
 			typ = "BLOB"
 		}
-		fmt.Fprintf(&b, ", %s %s NOT NULL", quote(f.Name), typ)
+		fmt.Fprintf(&b, ", %s %s NOT NULL", layout.Quote(f.Name), typ)
 	}
-	fmt.Fprintf(&b, ", UNIQUE(%s)) STRICT;\n", quote(l.Fields[0].Name))
+	fmt.Fprintf(&b, ", UNIQUE(%s)) STRICT;\n", layout.Quote(l.Fields[0].Name))
 	for _, o := range l.Orders {
-		fmt.Fprintf(&b, "CREATE INDEX %s ON %s(%s);\n", quote(l.Name+"."+o.Name), n, names(l.Order(o.Name)))
+		fmt.Fprintf(&b, "CREATE INDEX %s ON %s(%s);\n", layout.Quote(l.Name+"."+o.Name), n, layout.Names(l.Order(o.Name)))
 	}
-	fmt.Fprintf(&b, "CREATE TABLE %s(spec TEXT NOT NULL, newest INTEGER NOT NULL) STRICT;\n", quote("_"+l.Name+"_table"))
-	fmt.Fprintf(&b, "INSERT INTO %s VALUES('%s', 0);\n", quote("_"+l.Name+"_table"), l.Signature())
+	fmt.Fprintf(&b, "CREATE TABLE %s(spec TEXT NOT NULL, newest INTEGER NOT NULL) STRICT;\n", layout.Quote("_"+l.Name+"_table"))
+	fmt.Fprintf(&b, "INSERT INTO %s VALUES('%s', 0);\n", layout.Quote("_"+l.Name+"_table"), l.Signature())
 	if l.Count.Of != nil {
-		fmt.Fprintf(&b, "CREATE TABLE %s(name BLOB PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;\n", quote("_"+l.Name+"_counts"))
+		fmt.Fprintf(&b, "CREATE TABLE %s(name BLOB PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;\n", layout.Quote("_"+l.Name+"_counts"))
 	}
 	return b.String()
 }
 
 func statementsOf[T any](l *layout.Layout[T]) statements {
-	n, key, own, counts := quote(l.Name), quote(l.Fields[0].Name), quote("_"+l.Name+"_table"), quote("_"+l.Name+"_counts")
+	n, key, own, counts := layout.Quote(l.Name), layout.Quote(l.Fields[0].Name), layout.Quote("_"+l.Name+"_table"), layout.Quote("_"+l.Name+"_counts")
 	return statements{
 		name: n,
-		put:  "INSERT INTO " + n + "(" + names(l.Fields) + ") VALUES ",
+		put:  "INSERT INTO " + n + "(" + layout.Names(l.Fields) + ") VALUES ",
 		row:  placeholders(len(l.Fields)),
 		update: " ON CONFLICT(" + key + ") DO UPDATE SET " +
-			list(l.Fields[1:], func(_ int, name string) string { return name + "=excluded." + name }),
+			layout.List(l.Fields[1:], func(_ int, name string) string { return name + "=excluded." + name }),
 		drop:   "DELETE FROM " + n + " WHERE " + key + " IN (",
 		next:   "UPDATE " + own + " SET newest=newest+? RETURNING newest",
 		made:   "SELECT spec FROM " + own,
@@ -77,39 +62,7 @@ func statementsOf[T any](l *layout.Layout[T]) statements {
 // placeholders of a row.
 func placeholders(n int) string { return "(?" + strings.Repeat(",?", n-1) + ")" }
 
-// where is the conditions of a page, with WHERE before them if there are any.
-func where[T any](p *layout.Plan[T]) (text string, args []any) {
-	var all []string
-	for _, c := range append(p.Equal[:len(p.Equal):len(p.Equal)], p.Where...) {
-		all, args = append(all, quote(c.Name)+c.Op+"?"), append(args, value(c.Value))
-	}
-	if p.After != nil {
-		op := ">"
-		if p.Back {
-			op = "<"
-		}
-		all = append(all, "("+names(p.Rest)+")"+op+placeholders(len(p.Rest)))
-		for _, f := range p.Rest {
-			args = append(args, value(f.At(p.After)))
-		}
-	}
-	if len(all) == 0 {
-		return "", nil
-	}
-	return " WHERE " + strings.Join(all, " AND "), args
-}
-
-// page is the statement of a plan; without order the planner has any index to choose.
-func page[T any](s *statements, columns string, p *layout.Plan[T], ordered bool) (string, []any) {
-	text, args := where(p)
-	query := "SELECT " + columns + " FROM " + s.name + text
-	if ordered && len(p.Rest) > 0 {
-		query += " ORDER BY " + list(p.Rest, func(_ int, name string) string {
-			if p.Back {
-				return name + " DESC"
-			}
-			return name
-		})
-	}
-	return query + " LIMIT ?", append(args, p.Most)
+// page is the statement of a plan.
+func page[T any](s *statements, columns string, p *layout.Plan[T], ordered bool) (query string, args []any) {
+	return p.SQL(columns, s.name, ordered, func(int) string { return "?" }, value)
 }

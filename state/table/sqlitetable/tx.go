@@ -32,7 +32,7 @@ func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
 
 // get reads fields of records, by few statements of few lengths: the last key fills up the rest.
 func (t tx[T]) get(keys []string, fields []table.Field[T], row func(*T)) error {
-	head := "SELECT " + names(fields) + " FROM " + t.s.sql.name + " WHERE " + quote(fields[0].Name) + " IN "
+	head := "SELECT " + layout.Names(fields) + " FROM " + t.s.sql.name + " WHERE " + layout.Quote(fields[0].Name) + " IN "
 	for len(keys) > 0 {
 		n := 1
 		for n < min(len(keys), lookupKeys) {
@@ -79,7 +79,7 @@ func (t tx[T]) Page(q table.Query[T]) ([]*T, error) {
 		return nil, err
 	}
 	var found []*T
-	query, args := page(&t.s.sql, names(p.Only), p, true)
+	query, args := page(&t.s.sql, layout.Names(p.Only), p, true)
 	if err := t.read(query, args, p.Only, func(r *T) { found = append(found, r) }); err != nil {
 		return nil, fmt.Errorf("read a page of table %s: %w", t.s.of.Name, err)
 	}
@@ -113,9 +113,9 @@ func (t tx[T]) Put(rows []*T, only ...string) error {
 	if len(only) == 0 {
 		_, err = t.raw.Bulk(t.s.sql.put, t.s.sql.row, t.s.sql.update, args)
 	} else {
-		set := list(fields[1:], func(i int, name string) string { return fmt.Sprintf("%s=v.column%d", name, i+2) })
+		set := layout.List(fields[1:], func(i int, name string) string { return fmt.Sprintf("%s=v.column%d", name, i+2) })
 		_, err = t.raw.Bulk("UPDATE "+t.s.sql.name+" SET "+set+" FROM (VALUES ", placeholders(len(fields)),
-			") AS v WHERE "+quote(fields[0].Name)+"=v.column1", args)
+			") AS v WHERE "+layout.Quote(fields[0].Name)+"=v.column1", args)
 	}
 	if err != nil {
 		return fmt.Errorf("put %d records into table %s: %w", len(rows), l.Name, err)

@@ -70,10 +70,10 @@ func concurrentCases[Raw any]() []testcase[Raw] {
 				w.put(t, &Record{Key: fmt.Sprint(i), Tries: each, At: day(i)})
 			}
 			moving, done := sync.WaitGroup{}, make(chan struct{})
-			for i := range 4 {
+			for i := range 3 {
 				moving.Go(func() {
 					rnd := rand.New(rand.NewPCG(uint64(i), 1))
-					for range 15 {
+					for range 8 {
 						from, to := fmt.Sprint(rnd.IntN(accounts)), fmt.Sprint(rnd.IntN(accounts))
 						if err := w.Update(t.Context(), func(tx table.Tx[Record], _ Raw) error {
 							if err := add(tx, from, -1); err != nil { // in any order of keys

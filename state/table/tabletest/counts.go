@@ -121,7 +121,7 @@ func nextCases[Raw any]() []testcase[Raw] {
 		{"takes numbers that grow, and that nobody had", "a fencing token is refused by an older one that is larger", func(t *testing.T, w *world[Raw]) {
 			stores := []table.Store[Record, Raw]{w.Store, w.another(t)}
 			last := uint64(0)
-			for i, n := range []int{1, 1, 5, 1, 1000, 2, 3} {
+			for i, n := range []int{1, 1, 5, 1, table.MaxNext, 2, 3} {
 				var got uint64
 				if err := stores[i%2].Update(t.Context(), func(tx table.Tx[Record], _ Raw) (err error) { got, err = tx.Next(n); return err }); err != nil {
 					t.Fatal(err)
@@ -131,7 +131,7 @@ func nextCases[Raw any]() []testcase[Raw] {
 				}
 				last = got
 			}
-			for _, n := range []int{0, -1} {
+			for _, n := range []int{0, -1, table.MaxNext + 1} {
 				if err := w.Update(t.Context(), func(tx table.Tx[Record], _ Raw) error { _, err := tx.Next(n); return err }); err == nil {
 					t.Errorf("%d numbers: no error", n)
 				}

@@ -130,7 +130,7 @@ func (s step) take(tx table.Tx[Record], rows map[string]*Record, last *uint64) e
 		}
 	}
 	if err == nil && !maps.EqualFunc(found, want, equal) {
-		err = fmt.Errorf("Get %q only %v: %v, want %v", s.keys, s.only, found, want)
+		err = fmt.Errorf("got of %q only %v: %v, want %v", s.keys, s.only, found, want)
 	}
 	return err
 }

@@ -40,9 +40,9 @@ func specCases[Raw any]() []testcase[Raw] {
 				{`the counter reads "color", which is no field`, func(s *spec) { s.Count.From = []string{"color"} }},
 				{"a counter has both Of and From", func(s *spec) { s.Count.Of = nil }},
 				{"a counter has both Of and From", func(s *spec) { s.Count.From = nil }},
-				{`Expires is "color", which is no field`, func(s *spec) { s.Expires = "color" }},
-				{"Expires is tries, a *int; want *time.Time", func(s *spec) { s.Expires = "tries" }},
-				{"Expires is until, which is the first field of no order", func(s *spec) { s.Orders = s.Orders[:2] }},
+				{`expiry is by "color", which is no field`, func(s *spec) { s.Expires = "color" }},
+				{"expiry is by tries, a *int; want *time.Time", func(s *spec) { s.Expires = "tries" }},
+				{"expiry is by until, which is the first field of no order", func(s *spec) { s.Orders = s.Orders[:2] }},
 			} {
 				s := Spec(newName())
 				c.change(&s)

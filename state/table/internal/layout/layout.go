@@ -124,14 +124,14 @@ func (l *Layout[T]) checkExpires() error {
 	}
 	f, ok := l.fields[l.Expires]
 	if !ok {
-		return fmt.Errorf("Expires is %q, which is no field", l.Expires)
+		return fmt.Errorf("expiry is by %q, which is no field", l.Expires)
 	}
 	p := f.At(new(T))
 	if _, ok := p.(*time.Time); !ok {
-		return fmt.Errorf("Expires is %s, a %T; want *time.Time", f.Name, p)
+		return fmt.Errorf("expiry is by %s, a %T; want *time.Time", f.Name, p)
 	}
 	if !slices.ContainsFunc(l.Orders, func(o table.Order) bool { return slices.Index(o.By, f.Name) == 0 }) {
-		return fmt.Errorf("Expires is %s, which is the first field of no order", f.Name)
+		return fmt.Errorf("expiry is by %s, which is the first field of no order", f.Name)
 	}
 	return nil
 }

@@ -172,8 +172,8 @@ func (l *Layout[T]) row(r *T, fields []table.Field[T]) error {
 
 // CheckNext checks how many numbers are asked for.
 func (l *Layout[T]) CheckNext(n int) error {
-	if n < 1 {
-		return l.invalid("%d numbers; want 1 or more", n)
+	if n < 1 || n > table.MaxNext {
+		return l.invalid("%d numbers; want 1 to %d", n, table.MaxNext)
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package layout
+
+import (
+	"strings"
+
+	"github.com/tidemill/tidemill/state/table"
+)
+
+// Quote makes a name one of SQL, as names can be its words.
+func Quote(name string) string { return `"` + name + `"` }
+
+// List joins what each field is written as.
+func List[T any](fields []table.Field[T], each func(i int, name string) string) string {
+	all := make([]string, len(fields))
+	for i, f := range fields {
+		all[i] = each(i, Quote(f.Name))
+	}
+	return strings.Join(all, ",")
+}
+
+// Names are the columns of fields.
+func Names[T any](fields []table.Field[T]) string {
+	return List(fields, func(_ int, name string) string { return name })
+}
+
+// SQL is the plan as a statement that selects columns of a table. Without order the planner has
+// any index to choose. Mark writes the placeholder of argument i, from 0 on; value makes an
+// argument of a field, as At returns it.
+func (p *Plan[T]) SQL(columns, from string, ordered bool, mark func(i int) string, value func(at any) any) (query string, args []any) {
+	var all []string
+	arg := func(at any) string {
+		args = append(args, value(at))
+		return mark(len(args) - 1)
+	}
+	for _, c := range append(p.Equal[:len(p.Equal):len(p.Equal)], p.Where...) {
+		all = append(all, Quote(c.Name)+c.Op+arg(c.Value))
+	}
+	op, direction := ">", ""
+	if p.Back {
+		op, direction = "<", " DESC"
+	}
+	if p.After != nil {
+		all = append(all, "("+Names(p.Rest)+")"+op+"("+List(p.Rest, func(i int, _ string) string { return arg(p.Rest[i].At(p.After)) })+")")
+	}
+	query = "SELECT " + columns + " FROM " + from
+	if len(all) > 0 {
+		query += " WHERE " + strings.Join(all, " AND ")
+	}
+	if ordered && len(p.Rest) > 0 {
+		query += " ORDER BY " + List(p.Rest, func(_ int, name string) string { return name + direction })
+	}
+	args = append(args, p.Most)
+	return query + " LIMIT " + mark(len(args)-1), args
+}

@@ -1,0 +1,151 @@
+// Package postgrestable keeps tables in PostgreSQL, for several processes at once. The table of a
+// spec is tidemill_ and its name. It has a column for each field, which any client reads: strings
+// and bytes are bytea, times timestamptz (the beginning of 1970: none), numbers bigint and
+// smallint, bools boolean; a uint64 over math.MaxInt64 is negative, with its bits.
+//
+// Transactions are REPEATABLE READ and lock what an Update reads. A transaction that meets
+// another's change is begun again; nothing is kept in a session. Two that read several records
+// one after the other in different orders can wait for each other until the server ends one of
+// them: read all records that are to be changed by one Get.
+package postgrestable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/internal/layout"
+)
+
+// Store is a table.Store.
+type Store[T any] struct {
+	db  *postgresdb.DB
+	of  *layout.Layout[T]
+	sql statements
+}
+
+// New opens a table of db, and makes it if it does not exist.
+func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*Store[T], error) {
+	l, err := layout.Of(spec)
+	if err != nil {
+		return nil, err
+	}
+	var made string
+	err = db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		for _, s := range registry { // one process at a time
+			if _, err := tx.Exec(ctx, s); err != nil {
+				return err
+			}
+		}
+		err := tx.QueryRow(ctx, "SELECT spec FROM tidemill_tables WHERE name=$1", l.Name).Scan(&made)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		made = l.Signature()
+		if _, err := tx.Exec(ctx, schema(l), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO tidemill_tables(name, spec) VALUES($1, $2)", l.Name, made)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open table %s: %w", l.Name, err)
+	}
+	if err := l.CheckSignature(made); err != nil {
+		return nil, err
+	}
+	return &Store[T]{db, l, statementsOf(l)}, nil
+}
+
+// In is the table in a transaction of its database, which is REPEATABLE READ.
+func (s *Store[T]) In(ctx context.Context, raw pgx.Tx) table.Tx[T] {
+	return tx[T]{s, ctx, raw, " FOR UPDATE"}
+}
+
+// View implements table.Store.
+func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
+	return s.tries(ctx, pgx.ReadOnly, func(ctx context.Context, raw pgx.Tx) error { return do(tx[T]{s, ctx, raw, ""}) })
+}
+
+// Update implements table.Store. A lost answer to a commit is an error, and leaves unknown
+// whether it was done.
+func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], pgx.Tx) error) error {
+	return s.tries(ctx, pgx.ReadWrite, func(ctx context.Context, raw pgx.Tx) error { return do(s.In(ctx, raw), raw) })
+}
+
+// most is how often a transaction is begun that others get in the way of.
+const most = 1000
+
+func (s *Store[T]) tries(ctx context.Context, mode pgx.TxAccessMode, do func(context.Context, pgx.Tx) error) (err error) {
+	for range most {
+		err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode}, func(raw pgx.Tx) error { return do(ctx, raw) })
+		})
+		if !conflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// conflict reports whether a transaction failed by another: it could not be put after that, or
+// each waited for the other.
+func conflict(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "40001" || e.Code == "40P01")
+}
+
+// Count implements table.Store.
+func (s *Store[T]) Count(ctx context.Context, most int, where ...table.Cond) (n int, err error) {
+	p, err := s.of.Counted(most, where)
+	if err != nil || p.Empty {
+		return 0, err
+	}
+	query, args := p.SQL("1", s.sql.name, false, mark, value)
+	err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT count(*) FROM ("+query+") found", args...).Scan(&n)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count records of table %s: %w", s.of.Name, err)
+	}
+	return n, nil
+}
+
+// Counts implements table.Store.
+func (s *Store[T]) Counts(ctx context.Context) (map[string]int, error) {
+	counts, changes := map[string]int{}, 0
+	if s.of.Count.Of == nil {
+		return counts, ctx.Err()
+	}
+	err := s.db.Query(ctx, func(rows pgx.Rows) error {
+		var name []byte
+		var n, of int
+		err := rows.Scan(&name, &n, &of)
+		if changes += of; n > 0 {
+			counts[string(name)] = n
+		}
+		return err
+	}, s.sql.counts)
+	if err == nil && changes > len(counts)+fold {
+		_, err = s.db.Exec(ctx, s.sql.fold)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the counters of table %s: %w", s.of.Name, err)
+	}
+	return counts, nil
+}
+
+// fold is how many changes of counters are kept as rows of their own. They are, so that
+// transactions which count do not wait for each other.
+const fold = 200
+
+// Sweep implements table.Store.
+func (s *Store[T]) Sweep(ctx context.Context, now time.Time, most int) (int, error) {
+	return layout.Sweep(ctx, s.of, s, now, most)
+}

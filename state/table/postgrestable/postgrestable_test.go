@@ -1,0 +1,71 @@
+package postgrestable_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/tabletest"
+)
+
+type record = tabletest.Record
+
+func TestConformance(t *testing.T) {
+	testenv.Need(t)
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each step is a transaction
+		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
+		_ = flag.Set("rapid.checks", "30")
+	}
+	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, without a crash
+	if _, err := db.Exec(t.Context(), "CREATE TABLE effect(name text NOT NULL)"); err != nil {
+		t.Fatal(err)
+	}
+	tabletest.Run(t, func(testing.TB) tabletest.Harness[pgx.Tx] {
+		return tabletest.Harness[pgx.Tx]{
+			Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, pgx.Tx], error) {
+				s, err := postgrestable.New(ctx, db, spec)
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
+			},
+			In: func(s table.Store[record, pgx.Tx], raw pgx.Tx) table.Tx[record] {
+				return s.(*postgrestable.Store[record]).In(t.Context(), raw)
+			},
+			Effect: func(raw pgx.Tx, name string) error {
+				_, err := raw.Exec(t.Context(), "INSERT INTO effect VALUES($1)", name)
+				return err
+			},
+			Effects: func(t testing.TB) (names []string) {
+				t.Helper()
+				if err := db.Query(t.Context(), func(rows pgx.Rows) error {
+					var s string
+					err := rows.Scan(&s)
+					names = append(names, s)
+					return err
+				}, "SELECT name FROM effect"); err != nil {
+					t.Fatal(err)
+				}
+				return names
+			},
+			Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
+		}
+	})
+}
+
+func connect(t testing.TB, url string) *postgresdb.DB {
+	t.Helper()
+	db, err := postgresdb.Open(t.Context(), tidemill.NewSecret(url), postgresdb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}

@@ -1,0 +1,161 @@
+package postgrestable
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/internal/layout"
+)
+
+// registry is where the specs of all tables are kept. The lock is held to the end of the
+// transaction; its number is one that nothing else uses.
+var registry = []string{
+	"SET LOCAL client_min_messages = warning",
+	"SELECT pg_advisory_xact_lock(7203115942066317002)",
+	"CREATE TABLE IF NOT EXISTS tidemill_tables(name text PRIMARY KEY, spec text NOT NULL)",
+}
+
+// statements are the texts that do not change from call to call.
+type statements struct{ name, drop, next, add, counts, fold string }
+
+// schema makes a table. No name of a table begins with _.
+func schema[T any](l *layout.Layout[T]) string {
+	var b strings.Builder
+	n := layout.Quote("tidemill_" + l.Name)
+	fmt.Fprintf(&b, "CREATE TABLE %s(%s, PRIMARY KEY(%s));\n", n, layout.List(l.Fields, func(i int, name string) string {
+		return name + " " + typeOf(l.Fields[i].At(new(T))) + " NOT NULL"
+	}), layout.Quote(l.Fields[0].Name))
+	for _, o := range l.Orders {
+		fmt.Fprintf(&b, "CREATE INDEX ON %s(%s);\n", n, layout.Names(l.Order(o.Name)))
+	}
+	fmt.Fprintf(&b, "CREATE SEQUENCE %s;\n", layout.Quote("tidemill__"+l.Name+"_next"))
+	if l.Count.Of != nil {
+		fmt.Fprintf(&b, "CREATE TABLE %s(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea NOT NULL, n bigint NOT NULL);\n", layout.Quote("tidemill__"+l.Name+"_counts"))
+	}
+	return b.String()
+}
+
+func statementsOf[T any](l *layout.Layout[T]) statements {
+	n, counts := layout.Quote("tidemill_"+l.Name), layout.Quote("tidemill__"+l.Name+"_counts")
+	return statements{
+		name: n,
+		drop: "DELETE FROM " + n + " WHERE " + layout.Quote(l.Fields[0].Name) + " = ANY($1::bytea[])",
+		// Each number of the sequence stands for as many as are taken at once.
+		next:   fmt.Sprintf("SELECT nextval('%s')", layout.Quote("tidemill__"+l.Name+"_next")),
+		add:    "INSERT INTO " + counts + "(name, n) SELECT * FROM unnest($1::bytea[], $2::bigint[])",
+		counts: "SELECT name, sum(n)::bigint, count(*) FROM " + counts + " GROUP BY name",
+		fold:   "WITH gone AS (DELETE FROM " + counts + " WHERE id IN (SELECT id FROM " + counts + " FOR UPDATE SKIP LOCKED) RETURNING name, n) INSERT INTO " + counts + "(name, n) SELECT name, sum(n) FROM gone GROUP BY name HAVING sum(n) <> 0",
+	}
+}
+
+func mark(i int) string { return "$" + strconv.Itoa(i+1) }
+
+// unnest is the arguments of rows, from argument 1 on, as a table v.
+func unnest[T any](fields []table.Field[T]) string {
+	one := new(T)
+	return "unnest(" + layout.List(fields, func(i int, _ string) string { return mark(i) + "::" + typeOf(fields[i].At(one)) + "[]" }) +
+		") v(" + layout.Names(fields) + ")"
+}
+
+func typeOf(at any) string {
+	switch at.(type) {
+	case *string, *[]byte:
+		return "bytea"
+	case *time.Time:
+		return "timestamptz"
+	case *uint8:
+		return "smallint"
+	case *bool:
+		return "boolean"
+	}
+	return "bigint"
+}
+
+// value is a field as a column has it.
+func value(at any) any {
+	switch p := at.(type) {
+	case *string:
+		return []byte(*p)
+	case *[]byte:
+		if *p == nil {
+			return []byte{} // nil would be NULL
+		}
+		return *p
+	case *time.Time:
+		return time.UnixMilli(layout.Millis(*p))
+	case *uint64:
+		return int64(*p) // the bits
+	case *int:
+		return int64(*p)
+	case *uint8:
+		return int16(*p)
+	case *bool:
+		return *p
+	}
+	panic(fmt.Sprintf("no field can be a %T", at))
+}
+
+// columns are fields of rows as arrays, one for each.
+func columns[T any](rows []*T, fields []table.Field[T]) []any {
+	args := make([]any, len(fields))
+	for i, f := range fields {
+		switch value(f.At(new(T))).(type) {
+		case []byte:
+			args[i] = column[[]byte](rows, f)
+		case time.Time:
+			args[i] = column[time.Time](rows, f)
+		case int64:
+			args[i] = column[int64](rows, f)
+		case int16:
+			args[i] = column[int16](rows, f)
+		case bool:
+			args[i] = column[bool](rows, f)
+		}
+	}
+	return args
+}
+
+// scan reads a row's fields.
+func scan[T any](row interface{ Scan(...any) error }, fields []table.Field[T]) (*T, error) {
+	r := new(T)
+	into := make([]any, len(fields))
+	for i, f := range fields {
+		switch value(f.At(r)).(type) {
+		case []byte:
+			into[i] = new([]byte)
+		case time.Time:
+			into[i] = new(time.Time)
+		case int64:
+			into[i] = new(int64)
+		default:
+			into[i] = f.At(r) // *uint8, *bool
+		}
+	}
+	if err := row.Scan(into...); err != nil {
+		return nil, err
+	}
+	for i, f := range fields {
+		set(f.At(r), into[i])
+	}
+	return r, nil
+}
+
+func set(at, from any) {
+	switch p := at.(type) {
+	case *string:
+		*p = string(*from.(*[]byte))
+	case *[]byte:
+		if b := *from.(*[]byte); len(b) > 0 {
+			*p = b
+		}
+	case *time.Time:
+		*p = layout.Time(from.(*time.Time).UnixMilli())
+	case *uint64:
+		*p = uint64(*from.(*int64))
+	case *int:
+		*p = int(*from.(*int64))
+	}
+}
