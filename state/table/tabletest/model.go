@@ -187,6 +187,9 @@ func (m *history[Raw]) page(r *rapid.T) {
 		q.After = someRecord(r)
 	}
 	x := someRecord(r) // what the conditions compare with
+	if q.After != nil && rapid.Bool().Draw(r, "of the position") {
+		x = q.After
+	}
 	conds := map[string]func(op func(d int) bool) func(*Record) bool{}
 	values := map[string]any{"key": x.Key, "group": x.Group, "state": x.State, "at": x.At, "until": x.Until, "no": x.No, "tries": x.Tries, "body": x.Body}
 	for name := range values {
@@ -196,7 +199,11 @@ func (m *history[Raw]) page(r *rapid.T) {
 	}
 	var fits []func(*Record) bool
 	for range rapid.IntRange(0, 3).Draw(r, "conditions") {
-		name := rapid.SampledFrom(slices.Sorted(maps.Keys(values))).Draw(r, "field")
+		names := slices.Sorted(maps.Keys(values))
+		if values[q.By] != nil && rapid.Bool().Draw(r, "of the order") {
+			names = []string{q.By}
+		}
+		name := rapid.SampledFrom(names).Draw(r, "field")
 		op := rapid.SampledFrom([]string{"=", "<", "<=", ">", ">="}).Draw(r, "operator")
 		q.Where = append(q.Where, table.Cond{Field: name, Op: op, Value: values[name]})
 		fits = append(fits, conds[name](operators[op]))

@@ -141,6 +141,43 @@ func pageCases[Raw any]() []testcase[Raw] {
 				}
 			}
 		}},
+		{"keeps conditions where a position meets their bound", "the next page of one millisecond must not begin before it", func(t *testing.T, w *world[Raw]) {
+			for i := range 6 {
+				w.put(t, &Record{Key: fmt.Sprint("k", i), At: day(i / 2), State: 1})
+			}
+			at := func(ms int, key string) *Record { return &Record{Key: key, At: day(ms), State: 1} }
+			for _, c := range []struct {
+				op         string
+				after      *Record
+				want, back string
+			}{
+				{">", at(1, "k2"), "k4 k5", ""},
+				{">=", at(1, "k2"), "k3 k4 k5", ""},
+				{"<", at(1, "k3"), "", "k1 k0"},
+				{"<=", at(1, "k3"), "", "k2 k1 k0"},
+				{">", at(0, "k0"), "k4 k5", ""},
+				{">=", at(2, "k4"), "k5", "k3 k2"},
+				{"<", at(2, "k5"), "", "k1 k0"},
+				{"<=", at(0, "k1"), "k2 k3", "k0"},
+				{"=", at(1, "k2"), "k3", ""},
+				{"=", at(0, "k9"), "k2 k3", ""},
+				{"=", at(2, "k0"), "", "k3 k2"},
+			} {
+				for _, by := range []string{"at", "state"} {
+					conds := where("at", c.op, day(1))
+					if by == "state" {
+						conds = append(conds, where("state", "=", uint8(1))...)
+					}
+					got, back := w.page(t, query{By: by, Where: conds, After: c.after, Most: 9}), w.page(t, query{By: by, Where: conds, After: c.after, Most: 9, Back: true})
+					if keys(got) != c.want || keys(back) != c.back {
+						t.Errorf("by %s where at %s 1 after %s: %q and back %q, want %q and %q", by, c.op, c.after.Key, keys(got), keys(back), c.want, c.back)
+					}
+				}
+			}
+			if got := keys(w.page(t, query{Where: where("key", "=", "k1"), After: at(0, "k1"), Most: 9})); got != "" {
+				t.Errorf("after the only record that fits: %s", got)
+			}
+		}},
 		{"counts up to a bound", "a console shows 1000+, and does not read a million for it", func(t *testing.T, w *world[Raw]) {
 			for i := range 6 {
 				w.put(t, &Record{Key: fmt.Sprint(i), State: uint8(i % 2)})
