@@ -13,7 +13,7 @@
 //	}
 //
 // A transaction has five verbs: Get, Put, Delete, Page and Next. Backends: memorytable,
-// sqlitetable, postgrestable. Promises are cases of tabletest.
+// sqlitetable, postgrestable, redistable. Promises are cases of tabletest.
 package table
 
 import (

@@ -63,3 +63,16 @@ func (l *Layout[T]) Deleted(before map[string]*T) Tally {
 	}
 	return t
 }
+
+// Replaced adds what it changes that a record takes another's place; each may be nil.
+func (l *Layout[T]) Replaced(t Tally, before, after *T) {
+	if l.Count.Of == nil {
+		return
+	}
+	if before != nil {
+		t.add(l.Count.Of(before), -1)
+	}
+	if after != nil {
+		t.add(l.Count.Of(after), 1)
+	}
+}

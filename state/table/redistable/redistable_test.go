@@ -1,0 +1,137 @@
+package redistable_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/redistable"
+	"github.com/tidemill/tidemill/state/table/tabletest"
+)
+
+type record = tabletest.Record
+
+func TestConformance(t *testing.T) {
+	testenv.Need(t)
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each step is a round trip
+		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
+		_ = flag.Set("rapid.checks", "40")
+	}
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		tabletest.Run(t, func(t testing.TB) tabletest.Harness[redistable.Raw] {
+			return tabletest.Harness[redistable.Raw]{
+				Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, redistable.Raw], error) {
+					s, err := redistable.New(ctx, client, spec, redistable.Options{})
+					if err != nil {
+						return nil, err
+					}
+					t.Cleanup(func() { remove(t, client, spec) })
+					return s, nil
+				},
+				Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
+			}
+		})
+	})
+}
+
+// remove removes a table's keys, as the package comment names them.
+func remove(t testing.TB, client rueidis.Client, spec table.Spec[record]) {
+	tag := "{table:" + spec.Name + "}:"
+	keys := []string{tag + "spec", tag + "rows", tag + "counts", tag + "version", tag + "next", tag + "by:"}
+	for _, o := range spec.Orders {
+		keys = append(keys, tag+"by:"+o.Name)
+	}
+	if err := client.Do(context.Background(), client.B().Del().Key(keys...).Build()).Error(); err != nil {
+		t.Errorf("remove table %s: %v", spec.Name, err)
+	}
+}
+
+func TestNewRefusesNonsense(t *testing.T) {
+	if _, err := redistable.New(t.Context(), nil, tabletest.Spec("t"), redistable.Options{}); err == nil {
+		t.Error("a table without a connection was opened")
+	}
+	testenv.Need(t)
+	client := redistest.Connect(t, testenv.Redis(t))
+	if _, err := redistable.New(t.Context(), client, tabletest.Spec("t"), redistable.Options{Prefix: "{a}"}); err == nil {
+		t.Error("a table with a tag of another slot was opened")
+	}
+}
+
+// What another program has changed is an error, never another record.
+func TestDamageIsAnError(t *testing.T) {
+	testenv.Need(t)
+	client, spec := redistest.Connect(t, testenv.Redis(t)), tabletest.Spec(testenv.Name("t"))
+	s, err := redistable.New(t.Context(), client, spec, redistable.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { remove(t, client, spec) })
+	put := func() {
+		t.Helper()
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+			return tx.Put([]*record{{Key: "a", Group: "shop"}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	rows := "{table:" + spec.Name + "}:rows"
+	whole, err := client.Do(t.Context(), client.B().Hget().Key(rows).Field("a").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) {
+		if err := client.Do(t.Context(), client.B().Hset().Key(rows).FieldValue().FieldValue("a", whole[:n]).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		get := s.View(t.Context(), func(tx table.Reader[record]) error { _, err := tx.Get([]string{"a"}); return err })
+		page := s.View(t.Context(), func(tx table.Reader[record]) error {
+			_, err := tx.Page(table.Query[record]{By: "at", Most: 9})
+			return err
+		})
+		if (get == nil) != (n == 0) || page == nil { // an empty row is none
+			t.Errorf("with %d of %d bytes of a row: Get %v, Page %v; want errors", n, len(whole), get, page)
+		}
+	}
+}
+
+// TestSeveralRoundTripsMakeOnePage holds that conditions on other fields find what is far behind.
+func TestSeveralRoundTripsMakeOnePage(t *testing.T) {
+	testenv.Need(t)
+	client, spec := redistest.Connect(t, testenv.Redis(t)), tabletest.Spec(testenv.Name("t"))
+	s, err := redistable.New(t.Context(), client, spec, redistable.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { remove(t, client, spec) })
+	const n = 1700
+	if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+		var rows []*record
+		for i := range n {
+			rows = append(rows, &record{Key: fmt.Sprintf("%05d", i), Flag: i%800 == 799})
+		}
+		return tx.Put(rows)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, back := range []bool{false, true} {
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+			page, err := tx.Page(table.Query[record]{Back: back, Most: 2, Where: []table.Cond{{Field: "flag", Op: "=", Value: true}}})
+			if err == nil && (len(page) != 2 || (page[0].Key == "00799") == back || (page[1].Key == "01599") == back) {
+				err = fmt.Errorf("backwards %v: %d records", back, len(page))
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := s.Count(t.Context(), n+1); err != nil || got != n {
+		t.Errorf("Count: %d, %v; want %d", got, err, n)
+	}
+}
