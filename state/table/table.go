@@ -38,7 +38,8 @@ type Field[T any] struct {
 	//
 	//	*string, *[]byte  any bytes; an empty []byte is read back as nil
 	//	*time.Time        whole milliseconds, rounded down, UTC; the zero time and the
-	//	                  beginning of 1970 are the same, and are read back as the zero time
+	//	                  beginning of 1970 are the same, and are read back as the zero time;
+	//	                  times before the year 1 and after 9999 are its first and last
 	//	*uint64           any number; in an order at most math.MaxInt64
 	//	*int, *uint8, *bool
 	At func(*T) any

@@ -1,12 +1,16 @@
 package postgrestable
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
@@ -73,6 +77,37 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant a search by %s", query, got, c.want)
 		}
 	}
+}
+
+// TestTwoBatchesDoNotWaitForEachOther holds that records are locked in the order of their keys,
+// in whatever order a batch has them.
+func TestTwoBatchesDoNotWaitForEachOther(t *testing.T) {
+	s := open(t)
+	var g sync.WaitGroup
+	for i := range 4 {
+		g.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 25 {
+				rows, keys := make([]*record, 40), make([]string, 40)
+				for j, k := range rnd.Perm(len(rows)) {
+					keys[j] = fmt.Sprint(k)
+					rows[j] = &record{Key: keys[j], Tries: i}
+				}
+				err := s.db.Do(t.Context(), func(ctx context.Context, c *pgx.Conn) error {
+					return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(raw pgx.Tx) error {
+						if _, err := s.In(ctx, raw).Get(keys); err != nil {
+							return err
+						}
+						return s.In(ctx, raw).Put(rows)
+					})
+				})
+				if e, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || e.Code != "40001") {
+					t.Errorf("a transaction failed: %v", err)
+				}
+			}
+		})
+	}
+	g.Wait()
 }
 
 // TestChangesOfCountersAreFolded holds that counters stay right, and few rows, while they are read

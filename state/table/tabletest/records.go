@@ -43,6 +43,33 @@ func recordCases[Raw any]() []testcase[Raw] {
 			same(t, w.get(t, "a"), &Record{Key: "a", At: day(5)})
 			same(t, w.get(t, "b"), &Record{Key: "b", At: day(0).AddDate(-100, 0, 0)})
 		}},
+		{"keeps the smallest and the largest values, and compares with any", "a listing begins at the beginning of time", func(t *testing.T, w *world[Raw]) {
+			const year = 1e9 * time.Millisecond
+			early, late := time.Date(1, 1, 1, 0, 0, 0, 1e6, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
+			w.put(t, &Record{Key: "a", At: time.UnixMilli(math.MinInt64), Tries: math.MinInt64}, &Record{Key: "b", At: day(0)},
+				&Record{Key: "c", At: time.UnixMilli(math.MaxInt64), Tries: math.MaxInt64}, &Record{Key: "d", At: late.Add(year), Tries: math.MaxInt64 - 1})
+			same(t, w.get(t, "a"), &Record{Key: "a", At: early, Tries: math.MinInt64})
+			same(t, w.get(t, "c"), &Record{Key: "c", At: late, Tries: math.MaxInt64})
+			if got := keys(w.page(t, query{By: "tries", Most: 9})); got != "a b d c" {
+				t.Errorf("by number: %s", got)
+			}
+			for _, at := range []time.Time{time.UnixMilli(math.MinInt64), early.Add(-year), early} {
+				if got := keys(w.page(t, query{By: "at", After: &Record{At: at}, Most: 9})); got != "a b c d" {
+					t.Errorf("after %v: %s", at, got)
+				}
+				if got := keys(w.page(t, query{By: "at", Where: where("at", ">=", at), Most: 9})); got != "a b c d" {
+					t.Errorf("from %v: %s", at, got)
+				}
+			}
+			for _, at := range []time.Time{time.UnixMilli(math.MaxInt64), late.Add(year), late} {
+				if got := keys(w.page(t, query{By: "at", After: &Record{Key: "z", At: at}, Back: true, Most: 9})); got != "d c b a" {
+					t.Errorf("before %v: %s", at, got)
+				}
+				if got := keys(w.page(t, query{By: "at", Where: where("at", "<=", at), Most: 9})); got != "a b c d" {
+					t.Errorf("up to %v: %s", at, got)
+				}
+			}
+		}},
 		{"replaces a record as a whole", "a field of an older record in a new one is a mixture that nobody wrote", func(t *testing.T, w *world[Raw]) {
 			w.put(t, full("a"))
 			w.put(t, &Record{Key: "a", Tries: 1})

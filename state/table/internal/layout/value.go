@@ -58,10 +58,21 @@ func pointer(v any) any {
 	return nil
 }
 
+// The first and the last time that is kept.
+var (
+	first = time.Date(1, 1, 1, 0, 0, 0, int(time.Millisecond), time.UTC)
+	last  = time.Date(9999, 12, 31, 23, 59, 59, 999*int(time.Millisecond), time.UTC)
+)
+
 // Millis is how a time is kept: 0 is none.
 func Millis(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Before(first):
+		return first.UnixMilli()
+	case t.After(last):
+		return last.UnixMilli()
 	}
 	return t.UnixMilli()
 }
