@@ -3,6 +3,7 @@ package tabletest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,8 @@ func concurrentCases[Raw any]() []testcase[Raw] {
 				})
 			}
 			reading.Go(func() {
-				for stop := false; !stop; {
+				stop := false
+				for round := 0; !stop; round++ {
 					select {
 					case <-done:
 						stop = true
@@ -134,13 +136,16 @@ func concurrentCases[Raw any]() []testcase[Raw] {
 							}
 							seen = append(seen, found[key].Tries)
 						}
+						if round%2 == 0 {
+							return nil
+						}
 						page, err := tx.Page(query{By: "tries", Most: 2})
 						for _, r := range page {
 							seen = append(seen, r.Tries)
 						}
 						return err
-					}); err != nil || len(seen) != 4 || seen[0] != seen[1] || seen[1] != seen[2] || seen[2] != seen[3] {
-						t.Errorf("a view shows %v, %v; want the same four times", seen, err)
+					}); err != nil || len(slices.Compact(seen)) != 1 {
+						t.Errorf("a view shows different numbers, or %v", err)
 						return
 					}
 				}
