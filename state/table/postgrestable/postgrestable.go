@@ -94,7 +94,7 @@ func (s *Store[T]) tries(ctx context.Context, mode pgx.TxAccessMode, do func(con
 	return err
 }
 
-// conflict reports whether a transaction failed by another: it could not be put after that, or
+// conflict reports whether a transaction failed because of another: what it read has changed, or
 // each waited for the other.
 func conflict(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)

@@ -22,7 +22,7 @@ type tx[T any] struct {
 
 func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
 	fields, err := t.s.of.Only(only)
-	if err != nil || len(keys) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	found, err := t.get(keys, fields)
@@ -34,11 +34,14 @@ func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
 
 // get reads records in the order of their keys, so that no two wait for each other.
 func (t tx[T]) get(keys []string, fields []table.Field[T]) (map[string]*T, error) {
+	found := make(map[string]*T, len(keys))
+	if len(keys) == 0 {
+		return found, nil
+	}
 	key := layout.Quote(fields[0].Name)
 	query := "SELECT " + layout.Names(fields) + " FROM (SELECT DISTINCT k FROM unnest($1::bytea[]) k ORDER BY k OFFSET 0) asked, LATERAL (SELECT * FROM " +
 		t.s.sql.name + " WHERE " + key + " = asked.k" + t.lock + ") found"
 	rows, err := t.raw.Query(t.ctx, query, asBytes(keys))
-	found := make(map[string]*T, len(keys))
 	return found, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
 		r, err := scan(rows, fields)
 		if err == nil {

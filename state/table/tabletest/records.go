@@ -109,7 +109,7 @@ func recordCases[Raw any]() []testcase[Raw] {
 			if err := w.View(t.Context(), func(tx table.Reader[Record]) error {
 				none, err := tx.Get(nil)
 				found, err2 := tx.Get(asked)
-				if len(none) != 0 || len(found) != len(rows) {
+				if none == nil || len(none) != 0 || len(found) != len(rows) {
 					t.Errorf("found %d and %d records, want 0 and %d", len(none), len(found), len(rows))
 				}
 				for _, r := range rows {

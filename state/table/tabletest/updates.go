@@ -31,7 +31,7 @@ func updateCases[Raw any]() []testcase[Raw] {
 			w.put(t, &Record{Key: "a"}) // it goes on
 			same(t, w.get(t, "a"), &Record{Key: "a"})
 		}},
-		{"changes nothing where a verb has failed", "a caller may drop an error, but not half a batch", func(t *testing.T, w *world[Raw]) {
+		{"changes nothing where a verb has failed", "half of a batch is no batch", func(t *testing.T, w *world[Raw]) {
 			err := w.Update(t.Context(), func(tx table.Tx[Record], _ Raw) error { return tx.Put([]*Record{{Key: "a"}, {}}) })
 			if err == nil {
 				t.Error("no error")
