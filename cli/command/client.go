@@ -135,6 +135,7 @@ func Address(server string) string {
 	return server
 }
 
+// PrintJSON prints a value as a line of JSON.
 func PrintJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(asJSON(w))
 	enc.SetEscapeHTML(false)

@@ -32,6 +32,8 @@ type Progress struct {
 // sayEvery is how long a progress that is no bar says nothing.
 const sayEvery = 10 * time.Second
 
+// NewProgress shows how far a work of so many has come; total below 0: nobody knows how many. Quiet shows
+// nothing.
 func NewProgress(e Env, quiet bool, what string, total int) *Progress {
 	p := &Progress{out: e.Err, what: what, total: total, begun: time.Now(), said: time.Now()}
 	switch {
@@ -44,6 +46,7 @@ func NewProgress(e Env, quiet bool, what string, total int) *Progress {
 	return p
 }
 
+// Set says how many are done.
 func (p *Progress) Set(n int) {
 	if p.bar != nil {
 		_ = p.bar.Set(n) // it is shown or it is not
@@ -64,6 +67,7 @@ func (p *Progress) words(n int, now time.Time) string {
 	return fmt.Sprintf("%s %s, %.0f/s", of, p.what, float64(n)/now.Sub(p.begun).Seconds())
 }
 
+// End ends it.
 func (p *Progress) End() {
 	if p.bar != nil {
 		if p.total < 0 {

@@ -173,6 +173,7 @@ func Listener(cfg *config.Loaded) string {
 
 const DefaultServer = "http://127.0.0.1:8484"
 
+// SameFile says whether two paths lead to one file, which exists.
 func SameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -191,5 +192,5 @@ func (r *Remote) Ask(ctx context.Context, e Env, do func(*Client) error) error {
 	return errors.Join(c.Explain(do(c)), c.close())
 }
 
-// json says whether answers are printed as they come.
+// printsJSON says whether answers are printed as they come.
 func (r *Remote) printsJSON() bool { return r.JSON }

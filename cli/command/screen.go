@@ -154,6 +154,7 @@ func PrintableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// Short is a text that is safe to print, cut to so many characters.
 func Short(s string, n int) string {
 	return cut(Printable(s), n)
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +12,8 @@ import (
 )
 
 const (
-	crmBatchBytes  = 1 << 20 // of events in one request
-	crmBatchEvents = 500     // of one request
+	batchBytes  = 1 << 20 // of events in one request
+	batchEvents = 500     // of one request
 )
 
 // EventsIn are the files of events that a command sends.
@@ -69,8 +68,7 @@ type eventSending struct {
 	to       *Client
 	by       operation.Operation[api.EventsBody, api.EventResults]
 	progress *Progress
-	batch    bytes.Buffer
-	places   []string // of the events in batch
+	batch    Batch
 	sum      eventsSent
 	cut      bool // nothing can be sent any more
 }
@@ -93,30 +91,27 @@ func (s *eventSending) file(ctx context.Context, e Env, name string) error {
 
 // add takes an event, and sends those collected where there is no room for it.
 func (s *eventSending) add(ctx context.Context, raw []byte, place string) error {
-	if len(s.places) == crmBatchEvents || s.batch.Len()+len(raw) > crmBatchBytes {
+	if s.batch.Full(raw, batchEvents, batchBytes) {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
 	}
-	s.batch.WriteByte(map[bool]byte{true: '[', false: ','}[len(s.places) == 0])
-	s.batch.Write(raw)
-	s.places = append(s.places, place)
+	s.batch.Add(raw, place)
 	return nil
 }
 
 // flush sends the events collected.
 func (s *eventSending) flush(ctx context.Context) error {
-	if len(s.places) == 0 {
+	if len(s.batch.Places) == 0 {
 		return nil
 	}
-	s.batch.WriteByte(']')
-	got, err := s.by.Call(ctx, &s.to.Client, &api.EventsBody{Body: s.batch.Bytes()})
-	if err == nil && len(got.Results) != len(s.places) {
-		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.Base, len(got.Results), len(s.places), operation.ErrStranger)
+	got, err := s.by.Call(ctx, &s.to.Client, &api.EventsBody{Body: s.batch.Array()})
+	if err == nil && len(got.Results) != len(s.batch.Places) {
+		err = fmt.Errorf("%s answered for %d of %d events: %w", s.to.Base, len(got.Results), len(s.batch.Places), operation.ErrStranger)
 	}
 	if err != nil {
 		s.cut = true
-		return fmt.Errorf("from %s on no event is known to be accepted; send all again, known ones are duplicates: %w", s.places[0], err)
+		return fmt.Errorf("from %s on no event is known to be accepted; send all again, known ones are duplicates: %w", s.batch.Places[0], err)
 	}
 	for i, r := range got.Results {
 		switch r.Status {
@@ -125,12 +120,11 @@ func (s *eventSending) flush(ctx context.Context) error {
 		case "duplicate":
 			s.sum.Duplicates++
 		default:
-			s.reject(s.places[i], whyRejected(&r))
+			s.reject(s.batch.Places[i], whyRejected(&r))
 		}
 	}
 	s.progress.Set(s.sum.Accepted + s.sum.Duplicates + s.sum.Rejected)
 	s.batch.Reset()
-	s.places = s.places[:0]
 	return nil
 }
 

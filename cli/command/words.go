@@ -56,6 +56,7 @@ func Roughly(d time.Duration) string {
 	return fmt.Sprintf("%.0fd", d.Hours()/24)
 }
 
+// Whole is a whole number as text.
 func Whole(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Held is how many jobs have not ended.
@@ -69,6 +70,7 @@ func Stamp(t *time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
+// At is a time with a blank before it; empty where there was none.
 func At(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -76,6 +78,7 @@ func At(t *time.Time) string {
 	return " " + t.Format(time.RFC3339)
 }
 
+// Because is a text, and why it is so where that is known.
 func Because(text, why string) string {
 	if why == "" {
 		return text

@@ -57,6 +57,7 @@ func Answerable(err error) error {
 	return err
 }
 
+// OrNone lists names in a sentence.
 func OrNone(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -120,6 +121,7 @@ func fields(m *tidemill.Message) (fs []api.Field) {
 	return fs
 }
 
+// Attempts shows failed tries.
 func Attempts(failures []queue.Failure) (as []api.Attempt) {
 	for _, f := range failures {
 		as = append(as, api.Attempt{At: f.At.UTC(), Kind: f.Kind.String(), Cause: f.Cause})
@@ -135,7 +137,7 @@ func FirstFailure(l *deadletter.Letter) time.Time {
 	return l.First.UTC()
 }
 
-// Last is the try of which a letter's message died.
+// Last is the try after which a message died.
 func Last(f deadletter.Failure) api.Attempt {
 	return api.Attempt{At: f.At.UTC(), Kind: f.Kind.String(), Cause: f.Cause}
 }
@@ -157,6 +159,7 @@ func Passing(err error) bool {
 	return false
 }
 
+// ShowJob shows a job; whole: with its headers and its failed tries.
 func ShowJob(j *queue.Job, whole bool) api.Job {
 	out := api.Job{Queue: j.To, ETag: queue.Version(&j.Message), ID: j.ID, Tenant: j.Tenant, Type: j.Type, State: string(j.State), Priority: j.Priority, Tries: j.Tries, Handed: j.Handed,
 		Time: When(j.Time), Added: j.Added.UTC(), Ended: When(j.Ended), Cause: j.Cause}

@@ -16,7 +16,7 @@ const (
 	LookTimeout = 5 * time.Second // Prometheus waits 10 s
 )
 
-// Glance is how a system stands, as of lookFresh ago at the most. However many scrape at once,
+// Glance is how a system stands; it is at most lookFresh old. However many scrape at once,
 // it is asked once.
 type Glance[T any] struct {
 	looks singleflight.Group

@@ -64,7 +64,7 @@ type Register interface {
 	Knows(ctx context.Context, names []Name, known []bool) error
 }
 
-// Desk is for inspection.
+// Inspector shows what is in queues.
 type Inspector interface {
 	// List yields the matching jobs of a queue, oldest first, and blocks no work. A job
 	// with damaged bytes has no ID or payload, and a Cause that says so.
@@ -73,7 +73,7 @@ type Inspector interface {
 	Stats(ctx context.Context, queue string) (Stats, error)
 }
 
-// Store is what every backend has.
+// Core is what every backend has.
 type Core interface {
 	Intake
 	Register
@@ -88,7 +88,7 @@ type Core interface {
 	Open(queue string, o Options) tidemill.Source
 }
 
-// Whole is a store with all abilities.
+// Store is a store with all abilities.
 type Store interface {
 	Core
 	Tuner

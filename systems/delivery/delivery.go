@@ -35,7 +35,7 @@ const (
 	partners = "s2s."
 )
 
-// Doors are the queues of the ingest API.
+// EventQueues are the queues of the ingest API.
 func EventQueues() []string { return []string{High, Standard, Low} }
 
 // QueueOf names the queue of a partner, and its pipeline.

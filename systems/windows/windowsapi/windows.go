@@ -109,7 +109,7 @@ func noWindow(err error, id string) error {
 	return answer.Answerable(err)
 }
 
-// Records of a page: those that are shown where nobody says how many, and at the most.
+// Records of a page: the default, and the most.
 const (
 	recordsShown = 100
 	recordsMost  = 1000

@@ -1,7 +1,6 @@
 package windowscli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,8 +142,7 @@ type windowSending struct {
 	expect   int
 	progress *command.Progress
 	from     *recordFile // whose records are in batch
-	batch    bytes.Buffer
-	places   []string // of the records in batch
+	batch    command.Batch
 	sum      windowSent
 	cut      bool // nothing can be sent any more
 }
@@ -196,43 +194,39 @@ func (s *windowSending) rows(ctx context.Context, f *recordFile) error {
 
 // add takes a record, and sends those collected where there is no room for it.
 func (s *windowSending) add(ctx context.Context, raw []byte, place string) error {
-	if len(s.places) == windowBatchRecords || s.batch.Len()+len(raw) > windowBatchBytes {
+	if s.batch.Full(raw, windowBatchRecords, windowBatchBytes) {
 		if err := s.flush(ctx); err != nil {
 			return err
 		}
 	}
-	s.batch.WriteByte(map[bool]byte{true: '[', false: ','}[len(s.places) == 0])
-	s.batch.Write(raw)
-	s.places = append(s.places, place)
+	s.batch.Add(raw, place)
 	return nil
 }
 
 // flush sends the records collected.
 func (s *windowSending) flush(ctx context.Context) error {
-	if len(s.places) == 0 {
+	if len(s.batch.Places) == 0 {
 		return nil
 	}
-	s.batch.WriteByte(']')
-	got, err := windowsapi.SendRecords.Call(ctx, &s.to.Client, &windowsapi.SentRecords{Batch: s.from.batch, Kind: s.from.kind, Project: s.project, Expect: s.expect, Body: s.batch.Bytes()})
-	if err == nil && got.Stored+got.Duplicates+len(got.Refused) != len(s.places) {
-		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.Base, got.Stored+got.Duplicates+len(got.Refused), len(s.places), operation.ErrStranger)
+	got, err := windowsapi.SendRecords.Call(ctx, &s.to.Client, &windowsapi.SentRecords{Batch: s.from.batch, Kind: s.from.kind, Project: s.project, Expect: s.expect, Body: s.batch.Array()})
+	if err == nil && got.Stored+got.Duplicates+len(got.Refused) != len(s.batch.Places) {
+		err = fmt.Errorf("%s answered for %d of %d records: %w", s.to.Base, got.Stored+got.Duplicates+len(got.Refused), len(s.batch.Places), operation.ErrStranger)
 	}
 	if err != nil {
 		s.cut = true
-		return fmt.Errorf("from %s on no record is known to be stored; send all again, stored ones are replaced: %w", s.places[0], err)
+		return fmt.Errorf("from %s on no record is known to be stored; send all again, stored ones are replaced: %w", s.batch.Places[0], err)
 	}
 	s.sum.Stored += got.Stored
 	s.sum.Duplicates += got.Duplicates
 	for _, r := range got.Refused {
 		place := strconv.Itoa(r.Index)
-		if r.Index >= 0 && r.Index < len(s.places) {
-			place = s.places[r.Index]
+		if r.Index >= 0 && r.Index < len(s.batch.Places) {
+			place = s.batch.Places[r.Index]
 		}
 		s.refuse(place, r.Error)
 	}
 	s.progress.Set(s.sum.Stored + s.sum.Duplicates + s.sum.Refused)
 	s.batch.Reset()
-	s.places = s.places[:0]
 	return nil
 }
 
