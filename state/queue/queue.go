@@ -196,11 +196,14 @@ type Filter struct {
 	State               State
 	IDs                 []string
 	Before              time.Time // ended before, or where it has not ended: added before
-	// After is the Mark of a listed job of the same Queue: only the jobs behind it. That of the
-	// last job of a page chooses the next page. A job that is added or retried is behind all
-	// others of its shard; any other change leaves a job where it is.
+	// After is the Mark of a listed job of the same Queue: only the jobs that follow it. That of
+	// the last job of a page chooses the next page. A job that is added or retried is the newest
+	// of its shard; any other change leaves a job where it is.
 	After tidemill.Mark
-	Max   int // 0: no limit
+	// Back lists the same jobs from the last to the first: within a queue and shard the newest
+	// first. A page before another one is Back, after its first job.
+	Back bool
+	Max  int // 0: no limit
 }
 
 // Stats of a queue. Waiting, Delayed and Leased are the jobs that it holds now; Completed

@@ -77,7 +77,16 @@ func (f *Filter) Matches(j *Job) bool {
 		(f.Type == "" || f.Type == j.Type) &&
 		(f.State == j.State || f.State == "" && j.State.Held()) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, j.ID)) &&
-		(f.After == tidemill.Mark{} || cmp.Or(cmp.Compare(j.Mark.Hi, f.After.Hi), cmp.Compare(j.Mark.Lo, f.After.Lo)) > 0)
+		f.follows(j.Mark)
+}
+
+// follows says whether a job at a position comes after After, the way that the filter lists.
+func (f *Filter) follows(at tidemill.Mark) bool {
+	if f.After == (tidemill.Mark{}) {
+		return true
+	}
+	c := cmp.Or(cmp.Compare(at.Hi, f.After.Hi), cmp.Compare(at.Lo, f.After.Lo))
+	return c > 0 && !f.Back || c < 0 && f.Back
 }
 
 // Millis is the precision in which queues keep times: whole milliseconds, UTC.

@@ -42,17 +42,19 @@ func (s *Store) at(ctx context.Context, name string, do func(q *queueState, now 
 	return nil
 }
 
-// List implements queue.Inspector: queues by name, the jobs of each oldest first.
+// List implements queue.Inspector: queues by name, the jobs of each oldest first; or
+// all that from its end.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
-		for _, j := range s.positions(f.Queue) {
+		all := s.positions(f.Queue)
+		if f.Back {
+			slices.Reverse(all)
+		}
+		for _, j := range all {
 			if err := ctx.Err(); err != nil {
 				yield(nil, err)
 				return
-			}
-			if j.pos <= f.After.Lo {
-				continue
 			}
 			job := s.job(j.queue, j.pos)
 			if job == nil || !f.Matches(job) {

@@ -20,6 +20,10 @@ var inspecting = []promise{
 		"a page is a page", 0, stopsListing},
 	{"shows once in pages what stays, while jobs come, go and change between them",
 		"a person goes through a list that others work on", 0, pages},
+	{"shows once in pages from the newest back what stays, while jobs come, go and change between them",
+		"a person reads what came last", 0, pagesBack},
+	{"lists back what it lists on, from each job",
+		"a page before a page", 0, listsBack},
 	{"lists all queues by name",
 		"a filter without a queue means all", 0, listsAll},
 }

@@ -2,14 +2,19 @@ package queuetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
-// pages reads jobs page by page, those that have not ended and those that failed.
-func pages(b *bench) {
+func pages(b *bench)     { pagesTo(b, false) }
+func pagesBack(b *bench) { pagesTo(b, true) }
+
+// pagesTo reads jobs page by page, those that have not ended and those that failed, from the oldest
+// on or from the newest back.
+func pagesTo(b *bench, back bool) {
 	const n, size = 40, 6
 	b.set(func(s *queue.Settings) { s.Fair, s.Failed.Count = queue.Unfair, 10*n })
 	src := b.open("q")
@@ -27,6 +32,7 @@ func pages(b *bench) {
 		b.add(queue.New, m)
 	}
 	for _, f := range []queue.Filter{{Queue: "q", State: queue.Failed}, {Queue: "q"}, {Queue: "q", State: queue.Delayed}} {
+		f.Back = back
 		shown, stays := map[string]int{}, map[string]bool{}
 		for j, err := range b.Store.List(b.Context(), f) {
 			if err != nil {
@@ -44,8 +50,13 @@ func pages(b *bench) {
 				break
 			}
 			f.After = page[size-1].Mark
-			gone := []string{page[0].ID, page[size-1].ID, b.lastOf(f)} // also the one that the page ends at, and one to come
-			b.did(3)(b.whole().Remove(b.Context(), queue.Filter{Queue: "q", State: f.State, IDs: gone}))
+			gone := []string{page[0].ID, page[size-1].ID} // also the one that the page ends at
+			rest := f
+			rest.Max = 0
+			if to := b.page(rest); len(to) > 0 {
+				gone = append(gone, to[len(to)-1].ID) // and one to come
+			}
+			b.did(len(gone))(b.whole().Remove(b.Context(), queue.Filter{Queue: "q", State: f.State, IDs: gone}))
 			for _, id := range gone {
 				delete(stays, id)
 			}
@@ -65,9 +76,67 @@ func pages(b *bench) {
 			}
 		}
 	}
-	for j, err := range b.Store.List(b.Context(), queue.Filter{Queue: "q", After: tidemill.Mark{Hi: 1 << 40, Lo: 1}}) {
-		b.Fatalf("behind all there is %+v, %v", j, err)
+	end := tidemill.Mark{Hi: 1 << 40, Lo: 1}
+	if back {
+		end = tidemill.Mark{Lo: 1}
 	}
+	for j, err := range b.Store.List(b.Context(), queue.Filter{Queue: "q", After: end, Back: back}) {
+		b.Fatalf("after all there is %+v, %v", j, err)
+	}
+}
+
+// listsBack lists from the end, whole and from each job on.
+func listsBack(b *bench) {
+	src := b.open("q")
+	b.set(func(s *queue.Settings) { s.Fair, s.Failed.Count, s.Completed.Count = queue.Unfair, 1000, 1000 })
+	all := jobs(600) // more than is read at once
+	for i, m := range all {
+		m.Tenant = []string{"t", "u", "v"}[i%3]
+		if i%5 == 0 {
+			m.At = b.now().Add(time.Hour)
+		}
+	}
+	b.add(queue.New, all...)
+	other := job("elsewhere")
+	other.To = "r"
+	b.add(queue.New, other)
+	for i, m := range b.take(src, 90) {
+		switch i % 3 {
+		case 0:
+			b.settle(src, delivered(m))
+		case 1:
+			b.settle(src, tidemill.Settlement{Fate: tidemill.Dead, ID: m.ID, Mark: m.Mark})
+		}
+	}
+	for _, f := range []queue.Filter{{}, {Queue: "q"}, {Queue: "q", Tenant: "u"}, {Queue: "q", State: queue.Leased}, {Queue: "q", State: queue.Delayed},
+		{Queue: "q", State: queue.Completed}, {Queue: "q", State: queue.Failed}, {Queue: "q", IDs: []string{"10", "599", "300"}}} {
+		on := b.page(f)
+		f.Back = true
+		back := b.page(f)
+		slices.Reverse(back)
+		if got, want := namesOf(back), namesOf(on); !slices.Equal(got, want) {
+			b.Fatalf("%+v lists %d jobs, on there are %d: %.200q, %.200q", f, len(got), len(want), got, want)
+		}
+		if f.Queue == "" {
+			continue
+		}
+		f.Max = 7
+		for i := 0; i < len(on); i += 1 + len(on)/20 {
+			f.After = on[i].Mark
+			back := b.page(f)
+			slices.Reverse(back)
+			if got, want := namesOf(back), namesOf(on[max(0, i-f.Max):i]); !slices.Equal(got, want) {
+				b.Fatalf("before %s there are %q, want %q", on[i].ID, got, want)
+			}
+		}
+	}
+}
+
+func namesOf(all []*queue.Job) (names []string) {
+	for _, j := range all {
+		names = append(names, j.ID)
+	}
+	return names
 }
 
 // page lists what a filter chooses.
@@ -80,12 +149,4 @@ func (b *bench) page(f queue.Filter) (all []*queue.Job) {
 		all = append(all, j)
 	}
 	return all
-}
-
-// lastOf is the last job that a filter chooses, however many.
-func (b *bench) lastOf(f queue.Filter) string {
-	b.Helper()
-	f.Max = 0
-	all := b.page(f)
-	return all[len(all)-1].ID
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -140,7 +141,7 @@ func (s *Store) depths(ctx context.Context, name string, tenants int) (prioritie
 }
 
 // List implements queue.Inspector. With several shards, it lists the jobs of each in order, one
-// shard after the other.
+// shard after the other; or all that from its end.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
@@ -179,8 +180,14 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 				return
 			}
 		}
+		if f.Back {
+			slices.Reverse(names)
+		}
 		for _, name := range names {
 			for shard := range s.tags {
+				if f.Back {
+					shard = len(s.tags) - 1 - shard
+				}
 				for j, err := range s.search(ctx, name, shard, f) {
 					if err == nil && j.damaged != nil && len(f.IDs) == 1 {
 						j.ID = f.IDs[0] // it was found by this ID
@@ -200,15 +207,15 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 // search yields jobs of one shard of a queue, among them all that the filter may choose.
 func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
-		if uint64(shard) < f.After.Hi {
+		way, after, ok := begin(f, shard)
+		if !ok {
 			return
 		}
-		after := uint64(0)
-		if uint64(shard) == f.After.Hi {
-			after = f.After.Lo
-		}
 		some, listed, err := s.candidates(ctx, name, shard, f)
-		some = slices.DeleteFunc(some, func(pos string) bool { return upTo(pos, after) })
+		some = slices.DeleteFunc(some, func(pos string) bool {
+			n, err := strconv.ParseUint(pos, 10, 64)
+			return err == nil && (n <= after && !f.Back || n >= after && f.Back)
+		})
 		for err == nil {
 			if err = ctx.Err(); err != nil {
 				break
@@ -226,7 +233,7 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 				}
 				some = some[len(part):]
 			} else {
-				jobs, err = s.page(ctx, name, shard, "after", strconv.FormatUint(after, 10), strconv.Itoa(pageJobs))
+				jobs, err = s.page(ctx, name, shard, way, strconv.FormatUint(after, 10), strconv.Itoa(pageOf(f)))
 				if err == nil && len(jobs) == 0 {
 					return
 				}
@@ -242,10 +249,32 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 	}
 }
 
-// upTo says whether a position is not behind another one.
-func upTo(pos string, after uint64) bool {
-	n, err := strconv.ParseUint(pos, 10, 64)
-	return err == nil && n <= after
+// begin says which way a listing goes through a shard, and from which position on; false: it has
+// nothing of that shard.
+func begin(f queue.Filter, shard int) (way string, at uint64, ok bool) {
+	way, at = "after", 0
+	if f.Back {
+		way, at = "before", math.MaxUint64
+	}
+	if f.After == (tidemill.Mark{}) {
+		return way, at, true
+	}
+	switch c := cmp.Compare(uint64(shard), f.After.Hi); {
+	case c == 0:
+		return way, f.After.Lo, true
+	case f.Back:
+		return way, at, c < 0
+	default:
+		return way, at, c > 0
+	}
+}
+
+// pageOf is how many jobs a listing reads at once.
+func pageOf(f queue.Filter) int {
+	if f.Max > 0 {
+		return min(f.Max, pageJobs)
+	}
+	return pageJobs
 }
 
 // candidates are the positions of jobs that the filter may choose, where these are few.
@@ -272,7 +301,11 @@ func (s *Store) candidates(ctx context.Context, name string, shard int, f queue.
 		return nil, false, nil
 	}
 	slices.SortFunc(some, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	return slices.Compact(some), true, err
+	some = slices.Compact(some)
+	if f.Back {
+		slices.Reverse(some)
+	}
+	return some, true, err
 }
 
 func (s *Store) positions(ctx context.Context, shard int, args []string) ([]string, error) {

@@ -1,6 +1,7 @@
 -- page reads jobs for a desk.
 --
 -- ARGV 2 queue, 3 what: "after" (in order of positions, after ARGV 4, ARGV 5 at most),
+--      "before" (the same from there down),
 --      "these" (positions from ARGV 4 on), "state" (positions of a state, ARGV 4: out,
 --      delayed, completed, failed; no records), "ids" (those that have one of the digests
 --      from ARGV 4 on, of 8 bytes or of 12; no records)
@@ -10,14 +11,15 @@ if not q then return {0, {}, ''} end
 look(q)
 done()
 local list = {}
-if ARGV[3] == 'after' then
-  local after, most = tonumber(ARGV[4]), tonumber(ARGV[5])
-  local from = math.floor(after / BUCKET)
-  for _, b in ipairs(call('ZRANGEBYSCORE', q.k .. 'buckets', from, '+inf', 'LIMIT', 0, most + 1)) do
+if ARGV[3] == 'after' or ARGV[3] == 'before' then
+  local at, most, sign = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[3] == 'after' and 1 or -1
+  local range, last = 'ZRANGEBYSCORE', '+inf'
+  if sign < 0 then range, last = 'ZREVRANGEBYSCORE', '-inf' end
+  for _, b in ipairs(call(range, q.k .. 'buckets', math.floor(at / BUCKET), last, 'LIMIT', 0, most + 1)) do
     local part = call('HKEYS', q.k .. 'j' .. b)
-    table.sort(part, function(x, y) return tonumber(x) < tonumber(y) end)
+    table.sort(part, function(x, y) return sign * tonumber(x) < sign * tonumber(y) end)
     for _, pos in ipairs(part) do
-      if #list < most and tonumber(pos) > after then list[#list + 1] = pos end
+      if #list < most and sign * tonumber(pos) > sign * at then list[#list + 1] = pos end
     end
     if #list >= most then break end
   end

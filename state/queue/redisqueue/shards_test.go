@@ -87,9 +87,12 @@ func TestPagesOfAllShards(t *testing.T) {
 		m.At = time.Now().Add(time.Hour)
 	}
 	b.add(later...)
-	for f, want := range map[queue.State]int{"": n + 20, queue.Delayed: 20} {
-		shown := map[string]int{}
-		by := queue.Filter{Queue: "q", State: f, Max: 7}
+	for _, by := range []queue.Filter{{}, {State: queue.Delayed}, {Back: true}, {State: queue.Delayed, Back: true}} {
+		shown, want := map[string]int{}, n+20
+		if by.State != "" {
+			want = 20
+		}
+		by.Queue, by.Max = "q", 7
 		for last := 7; last == 7; {
 			last = 0
 			for j, err := range b.List(t.Context(), by) {
@@ -107,7 +110,7 @@ func TestPagesOfAllShards(t *testing.T) {
 			}
 		}
 		if len(shown) != want {
-			t.Errorf("state %q: %d jobs were shown, want %d", f, len(shown), want)
+			t.Errorf("%+v: %d jobs were shown, want %d", by, len(shown), want)
 		}
 	}
 }

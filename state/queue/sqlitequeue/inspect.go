@@ -86,11 +86,16 @@ func (q *queueState) last() uint64 {
 	return mem.waiting.end
 }
 
-// List implements queue.Inspector: queues by name, the jobs of each oldest first, page by page.
+// List implements queue.Inspector: queues by name, the jobs of each oldest first, page by page; or
+// all that from its end.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		left := f.Max
-		for _, q := range s.chosen(f.Queue) {
+		queues := s.chosen(f.Queue)
+		if f.Back {
+			slices.Reverse(queues)
+		}
+		for _, q := range queues {
 			for job, err := range s.search(ctx, q, f) {
 				if !yield(job, err) || err != nil {
 					return
@@ -110,9 +115,9 @@ func (s *Store) search(ctx context.Context, q *queueState, f queue.Filter) iter.
 	case len(f.IDs) > 0:
 		all = s.named(ctx, q, f)
 	case f.State == "" || f.State.Held():
-		all = s.jobs(ctx, q, f.After.Lo)
+		all = s.jobs(ctx, q, f)
 	default:
-		all = s.keptJobs(ctx, q, f.After.Lo)
+		all = s.keptJobs(ctx, q, f)
 	}
 	return func(yield func(*queue.Job, error) bool) {
 		for job, err := range all {
@@ -140,25 +145,23 @@ func (s *Store) chosen(name string) []*queueState {
 	return all
 }
 
-// jobs yields the jobs of a queue behind a position that have not ended.
-func (s *Store) jobs(ctx context.Context, q *queueState, after uint64) iter.Seq2[*queue.Job, error] {
+// jobs yields the jobs of a queue that have not ended, from the filter's position on.
+func (s *Store) jobs(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		for end := q.last(); after < end; {
-			p, err := q.read(ctx, s, after, end, 256)
+		for items, err := range q.pages(ctx, s, f) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for i := range p.items {
+			for i := range items {
 				if err := ctx.Err(); err != nil {
 					yield(nil, err)
 					return
 				}
-				if !yield(s.job(q, &p.items[i]), nil) {
+				if !yield(s.job(q, &items[i]), nil) {
 					return
 				}
 			}
-			after = p.upTo
 		}
 	}
 }
@@ -176,7 +179,11 @@ func (s *Store) named(ctx context.Context, q *queueState, f queue.Filter) iter.S
 			all = append(all, some...)
 		}
 		slices.Sort(all)
-		for _, n := range slices.Compact(all) {
+		all = slices.Compact(all)
+		if f.Back {
+			slices.Reverse(all)
+		}
+		for _, n := range all {
 			job, err := s.jobAt(ctx, q, n, f.State == "" || f.State.Held())
 			if job == nil && err == nil {
 				continue

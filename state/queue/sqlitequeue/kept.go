@@ -201,9 +201,14 @@ func (s *Store) keptAt(ctx context.Context, q *queueState, n uint64) (r *keptRow
 	return r, nil
 }
 
-// keptJobs yields the kept jobs of a queue behind a position.
-func (s *Store) keptJobs(ctx context.Context, q *queueState, after uint64) iter.Seq2[*queue.Job, error] {
+// keptJobs yields the kept jobs of a queue, from the filter's position on.
+func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
+		after, end := span(f)
+		order := "ASC"
+		if f.Back {
+			order = "DESC"
+		}
 		if err := s.tidy(ctx, q); err != nil {
 			yield(nil, err)
 			return
@@ -211,7 +216,7 @@ func (s *Store) keptJobs(ctx context.Context, q *queueState, after uint64) iter.
 		for more := true; more; {
 			var page []*keptRow
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos LIMIT 256", q.filePos(after), q.filePos(posMask))
+				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos "+order+" LIMIT 256", q.filePos(after), q.filePos(end))
 				if err != nil {
 					return err
 				}
@@ -230,7 +235,9 @@ func (s *Store) keptJobs(ctx context.Context, q *queueState, after uint64) iter.
 				return
 			}
 			for _, r := range page {
-				after = r.n
+				if after = r.n; f.Back {
+					after, end = 0, r.n-1
+				}
 				if !yield(r.job(q), nil) {
 					return
 				}

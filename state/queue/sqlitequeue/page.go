@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // jobPage is jobs in order of position as they lie in the file: for listings and for a
@@ -33,6 +36,106 @@ func (q *queueState) read(ctx context.Context, s *Store, after, end uint64, want
 		return nil, fmt.Errorf("read queue %q: %w", q.name, err)
 	}
 	return p, nil
+}
+
+// span is where the jobs lie that a filter lists: behind one position, up to another.
+func span(f queue.Filter) (after, end uint64) {
+	switch {
+	case !f.Back:
+		return f.After.Lo, posMask
+	case f.After == tidemill.Mark{}:
+		return 0, posMask
+	}
+	return 0, max(f.After.Lo, 1) - 1
+}
+
+// pages yields the jobs that have not ended, from the filter's position on, some at a time.
+func (q *queueState) pages(ctx context.Context, s *Store, f queue.Filter) iter.Seq2[[]item, error] {
+	after, end := span(f)
+	end = min(end, q.last())
+	want := 256
+	if f.Max > 0 {
+		want = min(want, f.Max)
+	}
+	return func(yield func([]item, error) bool) {
+		for after < end {
+			items, upTo, err := q.readBetween(ctx, s, after, end, want, f.Back)
+			if !yield(items, err) || err != nil {
+				return
+			}
+			if after = upTo; f.Back {
+				after, end = 0, upTo
+			}
+		}
+	}
+}
+
+// readBetween reads about want jobs behind a position, up to another, or back from there. It says up to
+// which position, or back to behind which, it read.
+func (q *queueState) readBetween(ctx context.Context, s *Store, after, end uint64, want int, back bool) ([]item, uint64, error) {
+	if !back {
+		p, err := q.read(ctx, s, after, end, want)
+		if err != nil {
+			return nil, 0, err
+		}
+		return p.items, p.upTo, nil
+	}
+	from, err := q.before(ctx, s, end, want)
+	if err != nil {
+		return nil, 0, err
+	}
+	var items []item
+	for upTo := from; upTo < end; {
+		p, err := q.read(ctx, s, upTo, end, want)
+		if err != nil {
+			return nil, 0, err
+		}
+		items, upTo = append(items, p.items...), p.upTo
+	}
+	slices.Reverse(items)
+	return items, from, nil
+}
+
+// before is a position behind which, up to end, there are about as many jobs as are wanted.
+func (q *queueState) before(ctx context.Context, s *Store, end uint64, want int) (from uint64, err error) {
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		for _, query := range []string{
+			"SELECT s.pos, s.n-coalesce(e.gone,0), length(s.jobs) FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos WHERE s.pos>? AND s.pos<=? ORDER BY s.pos DESC",
+			"SELECT pos, 1, length(job) FROM queue_late WHERE pos>? AND pos<=? ORDER BY pos DESC",
+		} {
+			at, err := fullPage(tx, want, query, q.filePos(from), q.filePos(end))
+			if err != nil {
+				return err
+			}
+			from = max(from, at)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read queue %q: %w", q.name, err)
+	}
+	return from, nil
+}
+
+// fullPage is the position before the rows of a query that fill a page; 0: they do not.
+func fullPage(tx *sqlitedb.Tx, want int, query string, args ...any) (before uint64, err error) {
+	rows, err := tx.Query(query, args...)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	jobs, size := 0, 0
+	for rows.Next() {
+		var pos int64
+		var n, length int
+		if err := rows.Scan(&pos, &n, &length); err != nil {
+			return 0, err
+		}
+		if jobs, size = jobs+n, size+length; jobs >= want || size > pageBytes {
+			return position(pos) - 1, nil
+		}
+	}
+	return 0, rows.Err()
 }
 
 // segments reads jobs of segments. The position may lie inside the first one.
