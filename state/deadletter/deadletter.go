@@ -102,8 +102,8 @@ type Store interface {
 	// at another position is another message that died at the source: the books count it as
 	// put too, and the one that it replaces as discarded.
 	tidemill.DeadLetters
-	// List yields dead letters in order of Seq, as they are when it begins. It reads page
-	// by page and blocks nothing; it leaves out those that are gone by then.
+	// List yields dead letters in order of Seq, up or back, as they are when it begins. It reads
+	// page by page and blocks nothing; it leaves out those that are gone by then.
 	List(ctx context.Context, f Filter) iter.Seq2[*Letter, error]
 	// Count is how many dead letters match, without reading payloads.
 	Count(ctx context.Context, f Filter) (int, error)

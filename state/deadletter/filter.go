@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -21,8 +22,20 @@ type Filter struct {
 	After            time.Time // last died at or after
 	Before           time.Time // last died before
 	Replays          int       // replayed fewer times than this: keeps a regular replay from trying the same ones for ever
-	AfterSeq         int64     // only greater numbers: that of the last dead letter of a page chooses the next page
-	Max              int       // 0: no limit; the oldest first
+	AfterSeq         int64     // only those that follow this number: that of the last dead letter of a page chooses the next page
+	Back             bool      // from the greatest number down: those follow that are smaller. A page before another one is Back, after its first
+	Max              int       // 0: no limit; the first ones
+}
+
+// Between says which numbers the filter chooses: greater than after, and smaller than before.
+func (f *Filter) Between() (after, before int64) {
+	if f.Back && f.AfterSeq > 0 {
+		return 0, f.AfterSeq
+	}
+	if f.Back {
+		return 0, math.MaxInt64
+	}
+	return max(f.AfterSeq, 0), math.MaxInt64
 }
 
 // Check refuses a filter that no store takes.
@@ -35,10 +48,11 @@ func (f *Filter) Check() error {
 
 // Match says whether the filter chooses the dead letter. The backend applies Max.
 func (f *Filter) Match(l *Letter) bool {
+	after, before := f.Between()
 	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
 		(f.State == "" || f.State == l.State) &&
 		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (len(f.Seqs) == 0 || slices.Contains(f.Seqs, l.Seq)) &&
 		(f.After.IsZero() || !l.Last.Before(f.After)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
-		(f.Replays <= 0 || l.Replays < f.Replays) && l.Seq > f.AfterSeq
+		(f.Replays <= 0 || l.Replays < f.Replays) && after < l.Seq && l.Seq < before
 }

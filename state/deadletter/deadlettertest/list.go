@@ -71,12 +71,28 @@ var listCases = []testcase{
 			{deadletter.Filter{AfterSeq: 1 << 60}, []string{}},
 			{deadletter.Filter{AfterSeq: math.MaxInt64}, []string{}},
 			{deadletter.Filter{Pipeline: "p", Tenant: "u", Max: 2}, []string{"id3"}},
+			{deadletter.Filter{Back: true, Max: 2}, []string{"id0", "id3"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[2]}, []string{"id1", "id0"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[2], Max: 1}, []string{"id1"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[4], Pipeline: "p", State: deadletter.Held}, []string{"id3", "id2", "id0"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[3], Pipeline: "p", IDs: []string{"id0", "id3"}}, []string{"id0"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[1], Seqs: []int64{seqs[0], seqs[2]}}, []string{"id0"}},
+			{deadletter.Filter{Back: true, AfterSeq: seqs[0]}, []string{}},
+			{deadletter.Filter{Back: true, AfterSeq: math.MaxInt64, Max: 1}, []string{"id0"}},
 		} {
 			if got := f.ids(t, c.by); !slices.Equal(got, c.want) {
 				t.Errorf("List %+v: %q, want %q", c.by, got, c.want)
 			}
 			if n, err := f.Store.Count(t.Context(), c.by); n != len(c.want) || err != nil {
 				t.Errorf("Count %+v: %d, %v; want %d", c.by, n, err, len(c.want))
+			}
+			if c.by.AfterSeq != 0 || c.by.Max != 0 {
+				continue
+			}
+			c.by.Back = true
+			slices.Reverse(c.want)
+			if got := f.ids(t, c.by); !slices.Equal(got, c.want) {
+				t.Errorf("List %+v: %q, want %q", c.by, got, c.want)
 			}
 		}
 		for _, by := range []deadletter.Filter{{State: deadletter.Replaying}, {Seqs: []int64{seqs[1]}}, {After: ls[3].At.Add(time.Hour)}} {
@@ -114,47 +130,9 @@ var listCases = []testcase{
 			t.Errorf("%d letters, want the %d of the beginning", seen, n)
 		}
 	}},
-	{name: "pages show once what stays, while letters come, go, change and die again between them", reason: "a person goes through a list that others work on", do: func(t *testing.T, f fixture) {
-		const n, size = 60, 7
-		f.fill(t, n)
-		shown, stays := map[string]int{}, map[string]bool{}
-		for i := range n {
-			stays[fmt.Sprint("id", i)] = true
-		}
-		for last, page := int64(0), 0; ; page++ {
-			some := f.list(t, deadletter.Filter{AfterSeq: last, Max: size})
-			for _, l := range some {
-				if l.Seq <= last {
-					t.Errorf("%s has the number %d, behind %d", l.ID, l.Seq, last)
-				}
-				shown[l.ID]++
-				last = l.Seq
-			}
-			if len(some) < size {
-				break
-			}
-			f.clock.Advance(time.Minute)
-			f.put(t, f.letter(fmt.Sprint("new", page), 1), f.letter("id0", uint64(1000+page)), f.letter("id50", uint64(1000+page)))
-			f.edit(t, named("id1"), fmt.Sprint("mended ", page))
-			gone := []string{some[0].ID, some[size-1].ID, fmt.Sprint("id", n-1-page)} // the last that was shown too
-			for _, id := range gone {
-				delete(stays, id)
-			}
-			if _, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: slices.DeleteFunc(gone, func(id string) bool { return id == "id1" })}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for id := range stays {
-			if shown[id] != 1 {
-				t.Errorf("%s was shown %d times, want once", id, shown[id])
-			}
-		}
-		for id, k := range shown {
-			if k > 1 && id != "id0" { // which was deleted and died anew
-				t.Errorf("%s was shown %d times", id, k)
-			}
-		}
-	}},
+	{name: "pages show once what stays, while letters come, go, change and die again between them", reason: "a person goes through a list that others work on",
+		do: func(t *testing.T, f fixture) { pages(t, f, false) }},
+	{name: "so do pages from the newest back", reason: "a person reads what died last", do: func(t *testing.T, f fixture) { pages(t, f, true) }},
 	{name: "finds thousands by number, and refuses to be given more", reason: "one letter among a hundred thousand is not looked for by reading them all", do: func(t *testing.T, f fixture) {
 		f.fill(t, 300)
 		var seqs []int64
@@ -287,4 +265,49 @@ var boundCases = []testcase{
 		}
 		f.books(t, tidemill.Books{Accepted: 6, Pending: 3, Lost: 3})
 	}},
+}
+
+func pages(t *testing.T, f fixture, back bool) {
+	const n, size = 60, 7
+	f.fill(t, n)
+	shown, stays := map[string]int{}, map[string]bool{}
+	for i := range n {
+		stays[fmt.Sprint("id", i)] = true
+	}
+	for last, page := int64(0), 0; ; page++ {
+		some := f.list(t, deadletter.Filter{AfterSeq: last, Max: size, Back: back})
+		for _, l := range some {
+			if last > 0 && (l.Seq > last) == back {
+				t.Errorf("%s has the number %d, after %d", l.ID, l.Seq, last)
+			}
+			shown[l.ID]++
+			last = l.Seq
+		}
+		if len(some) < size {
+			break
+		}
+		f.clock.Advance(time.Minute)
+		f.put(t, f.letter(fmt.Sprint("new", page), 1), f.letter("id0", uint64(1000+page)), f.letter("id50", uint64(1000+page)))
+		f.edit(t, named("id1"), fmt.Sprint("mended ", page))
+		gone := []string{some[0].ID, some[size-1].ID, fmt.Sprint("id", n-1-page)} // the last that was shown too, and one to come
+		if back {
+			gone[2] = fmt.Sprint("id", 2+page)
+		}
+		for _, id := range gone {
+			delete(stays, id)
+		}
+		if _, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: slices.DeleteFunc(gone, func(id string) bool { return id == "id1" })}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range stays {
+		if shown[id] != 1 {
+			t.Errorf("%s was shown %d times, want once", id, shown[id])
+		}
+	}
+	for id, k := range shown {
+		if k > 1 && id != "id0" { // which was deleted and died anew
+			t.Errorf("%s was shown %d times", id, k)
+		}
+	}
 }

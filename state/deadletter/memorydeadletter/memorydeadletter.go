@@ -207,11 +207,17 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 	}
 }
 
-// matching returns the dead letters that f chooses, oldest first.
+// matching returns the dead letters that f chooses, in its order.
 func (s *Store) matching(f deadletter.Filter, held bool) []*deadletter.Record {
 	var rs []*deadletter.Record
-	first, _ := slices.BinarySearch(s.seqs, f.AfterSeq+1)
-	for _, seq := range s.seqs[first:] {
+	after, before := f.Between()
+	first, _ := slices.BinarySearch(s.seqs, after+1)
+	end, _ := slices.BinarySearch(s.seqs, before)
+	seqs := slices.Values(s.seqs[min(first, end):end])
+	if f.Back {
+		seqs = backward(s.seqs[min(first, end):end])
+	}
+	for seq := range seqs {
 		if f.Max > 0 && len(rs) == f.Max {
 			break
 		}
@@ -220,6 +226,16 @@ func (s *Store) matching(f deadletter.Filter, held bool) []*deadletter.Record {
 		}
 	}
 	return rs
+}
+
+func backward(seqs []int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for _, seq := range slices.Backward(seqs) {
+			if !yield(seq) {
+				return
+			}
+		}
+	}
 }
 
 // Count implements deadletter.Store.

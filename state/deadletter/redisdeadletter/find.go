@@ -107,9 +107,14 @@ func (r stored) remember(history string) {
 	}
 }
 
-// page reads the next dead letters of a set ordered by seq, without messages and failures.
-func (s *Store) page(ctx context.Context, set string, after, upto int64, most int) ([]stored, int64, error) {
-	answer, err := pageScript.Exec(ctx, s.client, []string{set, s.meta}, []string{strconv.FormatInt(after, 10), strconv.FormatInt(upto, 10), strconv.Itoa(most)}).ToArray()
+// page reads dead letters of a set ordered by seq, without messages and failures: the first ones
+// after a number and before another, or back the last ones. It says which one it read last.
+func (s *Store) page(ctx context.Context, set string, after, before int64, most int, back bool) ([]stored, int64, error) {
+	command, from, to := "ZRANGEBYSCORE", after, before
+	if back {
+		command, from, to = "ZREVRANGEBYSCORE", before, after
+	}
+	answer, err := pageScript.Exec(ctx, s.client, []string{set, s.meta}, []string{command, strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), strconv.Itoa(most)}).ToArray()
 	if err != nil {
 		return nil, 0, failed(err)
 	}

@@ -151,7 +151,7 @@ func (s *Store) edited(ctx context.Context, found map[string]*list) (map[int64]s
 func (s *Store) oldest(ctx context.Context, pipeline string, n int, dying map[int64]bool) ([]stored, error) {
 	var old []stored
 	for after := int64(0); len(old) < n; {
-		page, last, err := s.page(ctx, s.held(pipeline), after, newest, pageRows)
+		page, last, err := s.page(ctx, s.held(pipeline), after, newest+1, pageRows, false)
 		if err != nil {
 			return nil, err
 		}

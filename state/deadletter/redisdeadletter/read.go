@@ -37,8 +37,8 @@ func (s *Store) Has(ctx context.Context, pipeline string, ids []string, marks []
 	return has, nil
 }
 
-// scan calls do with the dead letters that f chooses, page by page in order of Seq, up to
-// the newest when it began. Each page is a snapshot of its own.
+// scan calls do with the dead letters that f chooses, page by page in order of Seq, or
+// back, up to the newest when it began. Each page is a snapshot of its own.
 func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored) error) error {
 	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
 		return err
@@ -61,12 +61,20 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 		set = s.held(f.Pipeline)
 	}
 	chosen := 0
-	for after := max(0, f.AfterSeq); f.Max == 0 || chosen < f.Max; {
-		page, last, err := s.page(ctx, set, after, upto, pageRows)
+	after, before := f.Between()
+	before = min(before, upto+1)
+	rows := pageRows
+	if f.Max > 0 {
+		rows = min(rows, f.Max) // the first time: most filters choose nearly all
+	}
+	for f.Max == 0 || chosen < f.Max {
+		page, last, err := s.page(ctx, set, after, before, rows, f.Back)
 		if err != nil || last == 0 {
 			return err
 		}
-		after = last
+		if after, rows = last, pageRows; f.Back {
+			after, before = 0, last
+		}
 		page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
 		if f.Max > 0 {
 			page = page[:min(len(page), f.Max-chosen)]
@@ -113,6 +121,9 @@ func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do f
 		}
 	}
 	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.Seq, b.Seq) })
+	if f.Back {
+		slices.Reverse(all)
+	}
 	if f.Max > 0 {
 		all = all[:min(len(all), f.Max)]
 	}

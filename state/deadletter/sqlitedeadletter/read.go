@@ -1,6 +1,7 @@
 package sqlitedeadletter
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -202,8 +203,8 @@ func where(f deadletter.Filter) (condition string, args []any) {
 	if !f.Before.IsZero() {
 		and("last < ?", wire.MillisUp(f.Before))
 	}
-	if f.AfterSeq > 0 {
-		and("seq > ?", f.AfterSeq)
+	if after, before := f.Between(); f.AfterSeq > 0 {
+		and("seq > ? AND seq < ?", after, before)
 	}
 	if f.Replays > 0 {
 		and("replays < ?", f.Replays)
@@ -238,13 +239,16 @@ func (s *Store) snapshot(ctx context.Context, f deadletter.Filter, states string
 		return nil, err
 	}
 	condition, args := where(f)
-	limit := -1
+	limit, order := -1, ""
+	if f.Back {
+		order = "DESC"
+	}
 	if f.Max > 0 {
 		limit = f.Max
 	}
 	names := map[string]string{} // each pipeline's name once
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return each(tx, "SELECT seq, deaths, pipeline FROM deadletter WHERE "+condition+states+" ORDER BY seq LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
+		return each(tx, "SELECT seq, deaths, pipeline FROM deadletter WHERE "+condition+states+" ORDER BY seq "+order+" LIMIT ?", append(args, limit), func(rows *sql.Rows) error {
 			var l seen
 			var p sql.RawBytes
 			err := rows.Scan(&l.seq, &l.deaths, &p)
@@ -294,13 +298,20 @@ func (s *Store) page(ctx context.Context, part []seen) (page []*deadletter.Recor
 		args[i] = part[min(i, len(part)-1)].seq
 	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return each(tx, whole+"WHERE d.seq IN (?"+strings.Repeat(",?", listPage-1)+") ORDER BY d.seq", args, func(rows *sql.Rows) error {
+		return each(tx, whole+"WHERE d.seq IN (?"+strings.Repeat(",?", listPage-1)+")", args, func(rows *sql.Rows) error {
 			r, err := scan(rows, true)
 			page = append(page, r)
 			return err
 		})
 	})
+	slices.SortFunc(page, func(a, b *deadletter.Record) int { // as they were chosen
+		return cmp.Compare(indexOf(part, a.Seq), indexOf(part, b.Seq))
+	})
 	return page, err
+}
+
+func indexOf(part []seen, seq int64) int {
+	return slices.IndexFunc(part, func(l seen) bool { return l.seq == seq })
 }
 
 // Count implements deadletter.Store.
