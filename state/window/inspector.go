@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -58,7 +59,21 @@ type Filter struct {
 	State State
 	Batch string
 	IDs   []string
-	Max   int // 0: no limit; the oldest first
+	After string // the ID of a listed window, whether it is still there or not: only those that follow it
+	Back  bool   // from the newest to the oldest: older ones follow
+	Max   int    // 0: no limit; the first ones
+}
+
+// Between says which revisions the filter chooses: greater than after, and smaller than before.
+func (f *Filter) Between() (after, before uint64) {
+	_, revision, ok := ParseID(f.After)
+	switch {
+	case !ok:
+		return 0, math.MaxUint64
+	case f.Back:
+		return 0, revision
+	}
+	return revision, math.MaxUint64
 }
 
 // Stats of a store.

@@ -123,10 +123,10 @@ type Store interface {
 	Page(ctx context.Context, m tidemill.Mark, from string, into []Record) (Page, error)
 }
 
-// Desk is for inspection and decisions by hand.
+// Inspector is for inspection and decisions by hand.
 type Inspector interface {
-	// List yields the matching windows, the oldest first, each once, and blocks no work. A
-	// window that changes meanwhile is yielded as it is when it is reached, if it still
+	// List yields the matching windows, the oldest first or back, each once, and blocks no work.
+	// A window that changes meanwhile is yielded as it is when it is reached, if it still
 	// matches.
 	List(ctx context.Context, f Filter) iter.Seq2[*Info, error]
 	// Look returns one window, by ID; ErrNotFound: it is gone, or never existed.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"slices"
 	"strconv"
 
 	"github.com/tidemill/tidemill"
@@ -77,10 +78,16 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 	return func(yield func(*window.Info, error) bool) {
 		s.mu.Lock()
 		var nos []uint64
+		after, before := f.Between()
 		for _, w := range s.all() {
-			nos = append(nos, w.Revision)
+			if after < w.Revision && w.Revision < before {
+				nos = append(nos, w.Revision)
+			}
 		}
 		s.mu.Unlock()
+		if f.Back {
+			slices.Reverse(nos)
+		}
 		n := 0
 		for _, no := range nos {
 			if f.Max > 0 && n == f.Max {

@@ -20,15 +20,36 @@ type listing struct {
 	s     *Store
 	shard int
 	set   string
-	after uint64
+	back  bool
+	from  string // the score that it goes on at
 	read  []*entry.Entry
 	done  bool
+}
+
+// listingOf begins a listing of a shard. Windows of two shards may have one revision; then that of
+// the smaller shard comes first.
+func (s *Store) listingOf(shard int, set string, f window.Filter) *listing {
+	l := &listing{s: s, shard: shard, set: set, back: f.Back, from: "-inf"}
+	if f.Back {
+		l.from = "+inf"
+	}
+	if batch, revision, ok := window.ParseID(f.After); ok {
+		l.from = strconv.FormatUint(revision, 10)
+		if at := s.shard(batch); shard == at || (shard < at) != f.Back {
+			l.from = "(" + l.from
+		}
+	}
+	return l
 }
 
 // peek is the next window; nil: none.
 func (l *listing) peek(ctx context.Context) (*entry.Entry, error) {
 	if len(l.read) == 0 && !l.done {
-		got, err := l.s.run(ctx, listScript, l.shard, l.set, strconv.FormatUint(l.after, 10), strconv.Itoa(listPage)).ToArray()
+		command, to := "ZRANGEBYSCORE", "+inf"
+		if l.back {
+			command, to = "ZREVRANGEBYSCORE", "-inf"
+		}
+		got, err := l.s.run(ctx, listScript, l.shard, l.set, command, l.from, to, strconv.Itoa(listPage)).ToArray()
 		if err != nil {
 			return nil, failed(err, "list windows")
 		}
@@ -37,7 +58,7 @@ func (l *listing) peek(ctx context.Context) (*entry.Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.read, l.after = append(l.read, e), e.Revision
+			l.read, l.from = append(l.read, e), "("+strconv.FormatUint(e.Revision, 10)
 		}
 		l.done = len(got) < listPage
 	}
@@ -45,6 +66,14 @@ func (l *listing) peek(ctx context.Context) (*entry.Entry, error) {
 		return nil, nil
 	}
 	return l.read[0], nil
+}
+
+// before says whether the next window of this shard comes before that of another, a smaller one.
+func (l *listing) before(e, other *entry.Entry) bool {
+	if l.back {
+		return e.Revision >= other.Revision
+	}
+	return e.Revision < other.Revision
 }
 
 // List implements window.Inspector: the shards' windows in the order of their revisions.
@@ -58,7 +87,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 		}
 		shards := make([]*listing, len(s.tags))
 		for i := range shards {
-			shards[i] = &listing{s: s, shard: i, set: set}
+			shards[i] = s.listingOf(i, set, f)
 		}
 		for n := 0; f.Max == 0 || n < f.Max; {
 			if err := ctx.Err(); err != nil {
@@ -73,7 +102,7 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 					yield(nil, err)
 					return
 				}
-				if e != nil && (first == nil || e.Revision < first.Revision) {
+				if e != nil && (first == nil || l.before(e, first)) {
 					first, of = e, l
 				}
 			}

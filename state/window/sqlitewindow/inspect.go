@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/wire"
@@ -28,10 +29,10 @@ func (s *Store) info(e *entry.Entry) *window.Info {
 func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
 		n := 0
-		for after := uint64(0); ; {
+		for after, before := f.Between(); ; {
 			var es []*entry.Entry
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
-				es, err = page(tx, f, after)
+				es, err = page(tx, f, after, before)
 				return err
 			})
 			if err != nil {
@@ -39,7 +40,11 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 				return
 			}
 			for _, e := range es {
-				after = e.Revision
+				if f.Back {
+					before = e.Revision
+				} else {
+					after = e.Revision
+				}
 				if i := s.info(e); f.Matches(i) {
 					if n++; !yield(i, nil) || n == f.Max {
 						return
@@ -53,12 +58,17 @@ func (s *Store) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Inf
 	}
 }
 
-// page reads windows after a revision, of the filter's state if it has one.
-func page(tx *sqlitedb.Tx, f window.Filter, after uint64) ([]*entry.Entry, error) {
-	if f.State == "" {
-		return list(tx, "WHERE w.revision>? ORDER BY w.revision LIMIT ?", after, listPage)
+// page reads windows between two revisions, of the filter's state if it has one.
+func page(tx *sqlitedb.Tx, f window.Filter, after, before uint64) ([]*entry.Entry, error) {
+	order := "ASC"
+	if f.Back {
+		order = "DESC"
 	}
-	return list(tx, "WHERE w.state=? AND w.revision>? ORDER BY w.revision LIMIT ?", stateNo(f.State), after, listPage)
+	before = min(before, math.MaxInt64)
+	if f.State == "" {
+		return list(tx, "WHERE w.revision>? AND w.revision<? ORDER BY w.revision "+order+" LIMIT ?", after, before, listPage)
+	}
+	return list(tx, "WHERE w.state=? AND w.revision>? AND w.revision<? ORDER BY w.revision "+order+" LIMIT ?", stateNo(f.State), after, before, listPage)
 }
 
 // Look implements window.Inspector.
@@ -115,7 +125,7 @@ func (s *Store) Replay(ctx context.Context, f window.Filter) (total int, err err
 		n := 0
 		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 			n = 0
-			es, err := page(tx, f, after)
+			es, err := page(tx, f, after, math.MaxUint64)
 			if err != nil {
 				return err
 			}

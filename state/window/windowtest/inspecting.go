@@ -15,6 +15,8 @@ var inspecting = []testcase{
 		"people see what waits, what failed and why", nil, lists},
 	{"lists many windows, each once",
 		"a listing is read page by page", nil, listsMany},
+	{"lists back what it lists on, from each window, which may be gone",
+		"a page before a page, and what came last", nil, listsBack},
 	{"counts by state, with the age of the oldest",
 		"a number that grows is an alarm", nil, counts},
 	{"replays those that match",
@@ -96,6 +98,59 @@ func listsMany(f *fixture) {
 	if n != many {
 		f.Fatalf("listed %d of %d", n, many)
 	}
+}
+
+func listsBack(f *fixture) {
+	f.each()
+	const many = 250 // more than is read at once
+	for i := range many {
+		f.fresh(rec(fmt.Sprintf("b%04d", i), "1", "x"))
+		if i%3 == 0 {
+			f.Advance(time.Millisecond)
+		}
+	}
+	for _, by := range []window.Filter{{}, {State: window.Active}, {State: window.Parked}, {Batch: "b0100"}} {
+		on := idsOf(f.list(by))
+		by.Back = true
+		if back := idsOf(f.list(by)); !slices.Equal(back, reversed(on)) || len(on) == 0 {
+			f.Fatalf("%+v lists %.200q, on there are %.200q", by, back, on)
+		}
+		for i := 0; i < len(on); i += 1 + len(on)/20 {
+			by.After, by.Max = on[i], 7
+			by.Back = true
+			if got, want := idsOf(f.list(by)), reversed(on[max(0, i-7):i]); !slices.Equal(got, want) {
+				f.Fatalf("before %s are %q, want %q", on[i], got, want)
+			}
+			by.Back = false
+			if got, want := idsOf(f.list(by)), on[i+1:min(len(on), i+8)]; !slices.Equal(got, want) {
+				f.Fatalf("after %s are %q, want %q", on[i], got, want)
+			}
+			by.After, by.Max = "", 0
+		}
+	}
+	all := f.list(window.Filter{})
+	first := f.take(1)[0] // the one that is ready
+	f.apply(first, delivered)
+	at := slices.IndexFunc(all, func(i *window.Info) bool { return i.ID == first.ID })
+	if got := idsOf(f.list(window.Filter{After: first.ID, Max: 1})); !slices.Equal(got, []string{all[at+1].ID}) {
+		f.Errorf("after a window that is gone is %q, want %q", got, all[at+1].ID)
+	}
+	if got := idsOf(f.list(window.Filter{After: first.ID, Max: 1, Back: true})); !slices.Equal(got, []string{all[at-1].ID}) {
+		f.Errorf("before a window that is gone is %q, want %q", got, all[at-1].ID)
+	}
+}
+
+func idsOf(all []*window.Info) (ids []string) {
+	for _, i := range all {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+func reversed(ids []string) []string {
+	ids = slices.Clone(ids)
+	slices.Reverse(ids)
+	return ids
 }
 
 func counts(f *fixture) {
