@@ -15,7 +15,7 @@ import (
 )
 
 type deadCmd struct {
-	List   deadListCmd   `cmd:"" help:"List dead letters, the oldest first."`
+	List   deadListCmd   `cmd:"" help:"List dead letters."`
 	Show   deadShowCmd   `cmd:"" help:"Show one dead letter: payload as received, every failure."`
 	Edit   deadEditCmd   `cmd:"" help:"Replace the payload of a dead letter; the original stays beside it."`
 	Replay deadReplayCmd `cmd:"" help:"Process dead letters again from the start."`

@@ -15,7 +15,7 @@ import (
 type queueCmd struct {
 	List    queueListCmd    `cmd:"" help:"List the queues: what waits, what is running, how old the oldest job is."`
 	Stats   queueStatsCmd   `cmd:"" help:"Show one queue: its priorities, its deepest tenants, its limits."`
-	Jobs    queueJobsCmd    `cmd:"" help:"List jobs of a queue, the oldest first."`
+	Jobs    queueJobsCmd    `cmd:"" help:"List jobs of a queue."`
 	Show    queueShowCmd    `cmd:"" help:"Show one job: payload, every failed try."`
 	Edit    queueEditCmd    `cmd:"" help:"Replace the payload of a job that no worker has."`
 	Retry   queueRetryCmd   `cmd:"" help:"Let failed jobs wait again, as if added now."`

@@ -56,6 +56,10 @@ e1/p  shop    purchase  delayed  0         1      2026-03-01T12:00:00Z  2026-03-
 e4/p  shop    purchase  leased   0         0      2026-03-01T12:00:00Z  -
 e5/p  shop    purchase  waiting  0         0      2026-03-01T12:00:00Z  -
 `)
+	s.types("queue jobs q --order newest -n 1", `
+ID    TENANT  TYPE      STATE    PRIORITY  TRIES  ADDED                 DUE  CAUSE
+e5/p  shop    purchase  waiting  0         0      2026-03-01T12:00:00Z  -
+`)
 	s.types("queue jobs q --state failed --json", `~\{"queue":"q","id":"e2/p",.*"fate":"dead","cause":"refused".*`)
 	s.types("queue jobs q --tenant blog", "No such jobs.")
 	s.types("queue show q e1/p", `

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,9 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 	most, err := q.Most(q.Max)
 	if err != nil {
 		return nil, err
+	}
+	if f.Back = q.Back(); f.Back {
+		slices.Reverse(stores)
 	}
 	if stores, f.AfterSeq, err = a.behind(q.After(), stores); err != nil {
 		return nil, err

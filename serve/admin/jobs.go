@@ -33,7 +33,7 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 	if f.Max, err = q.Most(q.Max); err != nil {
 		return nil, err
 	}
-	f.State, f.After = queue.State(q.State), markAt(q.After())
+	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
 	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job {
 		out := answer.ShowJob(j, false)
 		out.Position = fmt.Sprintf("%d/%d", j.Mark.Hi, j.Mark.Lo)

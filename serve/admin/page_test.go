@@ -18,15 +18,20 @@ import (
 
 // onePage is a page as a client reads it.
 type onePage struct {
-	Items []map[string]any
-	Next  string
-	AsOf  time.Time `json:"as_of"`
+	Items          []map[string]any
+	Next, Previous string
+	AsOf           time.Time `json:"as_of"`
 }
 
 // page asks for a page, and says which ids it has.
 func (d *desk) page(path string) (ids []string, next string) {
 	d.Helper()
-	var p onePage
+	ids, p := d.onePage(path)
+	return ids, p.Next
+}
+
+func (d *desk) onePage(path string) (ids []string, p onePage) {
+	d.Helper()
 	d.into(d.get(path), &p)
 	if p.AsOf.IsZero() || p.Items == nil {
 		d.Errorf("%s answered %+v", path, p)
@@ -34,7 +39,34 @@ func (d *desk) page(path string) (ids []string, next string) {
 	for _, i := range p.Items {
 		ids = append(ids, fmt.Sprint(i["id"]))
 	}
-	return ids, p.Next
+	return ids, p
+}
+
+// thereAndBack asks for all pages of a listing, and from the last for those before it: they are the
+// same, and say the same of what is before and after.
+func (d *desk) thereAndBack(path string) (all []string) {
+	d.Helper()
+	var on []onePage
+	for cursor := ""; ; {
+		ids, p := d.onePage(path + cursor)
+		on, all = append(on, p), append(all, strings.Join(ids, " "))
+		if (p.Previous == "") != (cursor == "") {
+			d.Errorf("page %d of %s has the previous %q", len(on), path, p.Previous)
+		}
+		if cursor = "&cursor=" + p.Next; p.Next == "" {
+			break
+		}
+	}
+	for i := len(on) - 2; i >= 0; i-- {
+		ids, p := d.onePage(path + "&cursor=" + on[i+1].Previous)
+		if got := strings.Join(ids, " "); got != all[i] || p.Next == "" || (p.Previous == "") != (i == 0) {
+			d.Errorf("before page %d of %s are %q, next %q, previous %q; want %q", i+1, path, got, p.Next, p.Previous, all[i])
+		}
+		if ids, _ := d.page(path + "&cursor=" + p.Next); strings.Join(ids, " ") != all[i+1] {
+			d.Errorf("after the page before page %d of %s are %q, want %q", i+1, path, ids, all[i+1])
+		}
+	}
+	return all
 }
 
 // pages asks for all pages of a listing, and calls between after each.
@@ -79,6 +111,12 @@ func TestPagesOfDeadLettersShowOnceWhatStays(t *testing.T) {
 	}
 	if got := d.pages("dead?limit=4&format=export", nothing); fmt.Sprintf("%q", got) != `["a1 a2 a3 a4" "a5 b1 b2 b3"]` { // no empty one behind it
 		t.Errorf("the pages are %q", got)
+	}
+	if got := d.thereAndBack("dead?limit=3"); fmt.Sprintf("%q", got) != `["a1 a2 a3" "a4 a5 b1" "b2 b3"]` {
+		t.Errorf("the pages are %q", got)
+	}
+	if got := d.thereAndBack("dead?limit=3&order=newest"); fmt.Sprintf("%q", got) != `["b3 b2 b1" "a5 a4 a3" "a2 a1"]` {
+		t.Errorf("the pages from the newest are %q", got)
 	}
 	n := 0
 	got := d.pages("dead?limit=2", func() {
@@ -185,6 +223,12 @@ func TestPagesOfJobsShowOnceWhatStays(t *testing.T) {
 	if got := d.pages("queues/q/jobs?limit=2", func() {}); fmt.Sprintf("%q", got) != `["e3/p e4/p" "e0/p e1/p" "e2/p"]` {
 		t.Errorf("the pages are %q", got)
 	}
+	if got := d.thereAndBack("queues/q/jobs?limit=2"); fmt.Sprintf("%q", got) != `["e3/p e4/p" "e0/p e1/p" "e2/p"]` {
+		t.Errorf("the pages are %q", got)
+	}
+	if got := d.thereAndBack("queues/q/jobs?limit=2&order=newest"); fmt.Sprintf("%q", got) != `["e2/p e1/p" "e0/p e4/p" "e3/p"]` {
+		t.Errorf("the pages from the newest are %q", got)
+	}
 	if got := d.pages("queues/q/jobs?limit=1&state=failed", func() {}); fmt.Sprintf("%q", got) != `["e6/p" "e7/p"]` {
 		t.Errorf("the pages of failed jobs are %q", got)
 	}
@@ -222,6 +266,8 @@ func TestACursorIsOfOneListing(t *testing.T) {
 			"pipeline=p&cursor=" + next[:len(next)/2]:      "is none of this listing",
 			"cursor=" + next:                               "is none of this listing",
 			"pipeline=p&kind=timeout&cursor=" + next:       "is none of this listing",
+			"pipeline=p&order=newest&cursor=" + next:       "is none of this listing",
+			"pipeline=p&order=best":                        "want",
 			"pipeline=p&limit=0":                           "want 1 to 1000",
 			"pipeline=p&limit=1001":                        "want 1 to 1000",
 			"pipeline=p&max=7&limit=2":                     "leave one out",

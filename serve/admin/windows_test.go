@@ -314,6 +314,30 @@ func TestWhatWindowsWaitFor(t *testing.T) {
 	})
 }
 
+func TestPagesOfWindows(t *testing.T) {
+	withWindows(t, func(d *windowDesk) {
+		for _, batch := range []string{"a", "b", "a/b", "c", "d"} {
+			d.send(batch, "event", gdeltEvent(1))
+			time.Sleep(time.Second) // in the bubble
+		}
+		names := func(pages []string) (all []string) {
+			for _, p := range pages {
+				for id := range strings.FieldsSeq(p) {
+					all = append(all, id[:strings.LastIndexByte(id, '/')])
+				}
+				all = append(all, "|")
+			}
+			return all
+		}
+		if got := names(d.thereAndBack("windows?limit=2")); fmt.Sprint(got) != "[a b | a/b c | d |]" {
+			t.Errorf("the pages are %q", got)
+		}
+		if got := names(d.thereAndBack("windows?limit=2&order=newest&state=active")); fmt.Sprint(got) != "[d c | a/b b | a |]" {
+			t.Errorf("the pages from the newest are %q", got)
+		}
+	})
+}
+
 func TestWrongRequestsAboutWindows(t *testing.T) {
 	withWindows(t, func(d *windowDesk) {
 		for _, c := range []struct {

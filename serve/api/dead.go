@@ -10,7 +10,7 @@ import (
 // Of dead letters.
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
-		"List dead letters, the oldest first; with format=export in the form of programs outside.")
+		"List dead letters; with format=export in the form of programs outside.")
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.")
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",

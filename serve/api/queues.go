@@ -22,7 +22,7 @@ var (
 	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
 		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.")
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
-		"List jobs of a queue, the oldest first: those of a state, or all that have not ended.")
+		"List jobs of a queue: those of a state, or all that have not ended.")
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
 		"Show one job: payload, every failed try.")
 	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",

@@ -295,9 +295,10 @@ func (d *describer) answer(o *operation.Description) object {
 		return object{"application/json": object{"schema": object{"type": "object"}}}
 	case o.Paged():
 		page := object{"type": "object", "required": []string{"items", "as_of"}, "description": "A page, where limit or cursor asks for one.", "properties": object{
-			"items": object{"type": "array", "items": d.schema(o.Gives)},
-			"next":  object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
-			"as_of": object{"type": "string", "format": "date-time", "description": "When it was read."},
+			"items":    object{"type": "array", "items": d.schema(o.Gives)},
+			"next":     object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
+			"previous": object{"type": "string", "description": "The cursor of the page before this one. Left out: this is the first."},
+			"as_of":    object{"type": "string", "format": "date-time", "description": "When it was read."},
 		}}
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": page}}
 	case o.Lines:
@@ -413,7 +414,7 @@ func (d *describer) document(all []operation.Handler) object {
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
 			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
-			"A listing with the parameters limit and cursor can be read in pages: an object with items, and in next the cursor of the page after it. What stays is in one page, whatever comes and goes meanwhile. ",
+			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters that are not known are refused.")},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{"token": []any{}}},

@@ -118,7 +118,7 @@ func kindOf(s object) string {
 		return "several of " + kindOf(of)
 	case "object":
 		if p, ok := s["properties"].(object); ok && p["items"] != nil {
-			return "a page: `items`, which are " + kindOf(p["items"].(object)) + ", `next` and `as_of`"
+			return "a page: `items`, which are " + kindOf(p["items"].(object)) + ", `next`, `previous` and `as_of`"
 		}
 		if of, ok := s["additionalProperties"].(object); ok {
 			return "by name " + kindOf(of)

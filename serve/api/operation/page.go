@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -18,10 +19,12 @@ const (
 // Page is part of the request of a listing that can be read in pages: what stays is seen once,
 // whatever comes and goes between them. Without it the answer is all that matches, a line each.
 type Page struct {
+	Order  string `query:"order" enum:",oldest,newest" default:"" help:"Which comes first: oldest or newest. Default: oldest." placeholder:"oldest|newest"`
 	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"Answer with a page of at most so many, up to 1000, as one object. With a cursor alone: 50."`
-	Cursor string `query:"cursor" kong:"-" help:"The page after another one: its next. It is valid for a day, with the same parameters beside it."`
+	Cursor string `query:"cursor" kong:"-" help:"The page after another one, its next, or before it, its previous. It is valid for a day, with the same parameters beside it."`
 
-	after string // where the page before ended
+	after string // where another page ended, or began
+	back  bool   // this is the page before that
 }
 
 // Keyed is an item of a listing that can be read in pages. Its key says where it is in the listing.
@@ -29,16 +32,21 @@ type Keyed interface{ PageKey() string }
 
 // Paged is the answer that is a page.
 type Paged[A any] struct {
-	Items []A       `json:"items"`
-	Next  string    `json:"next,omitempty"` // the cursor of the page after this one; left out: this is the last
-	AsOf  time.Time `json:"as_of"`          // when it was read
+	Items    []A       `json:"items"`
+	Next     string    `json:"next,omitempty"`     // the cursor of the page after this one; left out: this is the last
+	Previous string    `json:"previous,omitempty"` // the cursor of the page before this one; left out: this is the first
+	AsOf     time.Time `json:"as_of"`              // when it was read
 }
 
 // asked says whether a page is asked for, and not lines.
 func (p *Page) asked() bool { return p.Limit > 0 || p.Cursor != "" }
 
-// After is the key that the page before ended with; empty: this is the first.
+// After is the key that the listing begins after, the way that Back says; empty: at its beginning.
 func (p *Page) After() string { return p.after }
+
+// Back says whether the newest come first. So it is with a page before another one, where the oldest
+// do: the page is turned round before it is answered.
+func (p *Page) Back() bool { return (p.Order == "newest") != p.back }
 
 // Most is how many items a listing reads at most: of a page one more than it shows, which says that
 // there is another page; of lines the max that is given. 0: all.
@@ -72,19 +80,26 @@ func (p *Page) open(of []byte, now time.Time) error {
 	if made := time.Unix(int64(binary.BigEndian.Uint64(b[sumBytes:])), 0); now.Sub(made) > cursorFor {
 		return Refuse(http.StatusBadRequest, "the cursor is older than a day: begin without one")
 	}
-	p.after = string(b[cursorHead:])
+	p.back, p.after = b[cursorHead-1] == toPrevious, string(b[cursorHead:])
 	return nil
 }
 
-// A cursor is a sum over what it is of and over the rest, the second when it was made, and a key.
+// A cursor is a sum over what it is of and over the rest, the second when it was made, which way it
+// goes, and a key.
 const (
 	sumBytes   = 16
-	cursorHead = sumBytes + 8
+	cursorHead = sumBytes + 8 + 1
 )
 
-// cursor is the one of the page behind a key.
-func cursor(key string, of []byte, now time.Time) string {
-	b := append(binary.BigEndian.AppendUint64(nil, uint64(now.Unix())), key...)
+const (
+	toNext     = 'n'
+	toPrevious = 'p'
+)
+
+// cursor is the one of the page after an item, or before it.
+func cursor[A any](item A, way byte, of []byte, now time.Time) string {
+	b := append(binary.BigEndian.AppendUint64(nil, uint64(now.Unix())), way)
+	b = append(b, any(item).(Keyed).PageKey()...)
 	return base64.RawURLEncoding.EncodeToString(append(sumOf(b, of), b...))
 }
 
@@ -106,15 +121,28 @@ func listingOf(r *http.Request) []byte {
 // pageOf reads a page of a listing that yields one item more, if there is one.
 func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (*Paged[A], error) {
 	out := &Paged[A]{Items: []A{}, AsOf: now.UTC()}
+	more := false
 	for a, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if len(out.Items) == p.Limit {
-			out.Next = cursor(any(out.Items[p.Limit-1]).(Keyed).PageKey(), of, now)
+		if more = len(out.Items) == p.Limit; more {
 			break
 		}
 		out.Items = append(out.Items, a)
+	}
+	n := len(out.Items)
+	if n == 0 {
+		return out, nil
+	}
+	if p.back {
+		slices.Reverse(out.Items)
+	}
+	if p.back || more { // it came from there, or there are more
+		out.Next = cursor(out.Items[n-1], toNext, of, now)
+	}
+	if p.back && more || !p.back && p.after != "" {
+		out.Previous = cursor(out.Items[0], toPrevious, of, now)
 	}
 	return out, nil
 }

@@ -22,7 +22,7 @@ type syncLogCmd struct {
 type syncLogListCmd struct {
 	command.Remote
 	crmapi.SyncLogFilter
-	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	Max *int `help:"How many to list; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill synclog list --help.

@@ -23,12 +23,17 @@ type windowChoice struct {
 	project *uuid.UUID // nil: any
 	batch   string
 	ids     []string
+	after   string // the window that they follow
+	back    bool
 	max     int
 }
 
 // windowsOf reads which windows are meant.
 func (a *API) windowsOf(ctx context.Context, q *WindowFilter) (c windowChoice, err error) {
-	c = windowChoice{state: window.State(q.State), batch: q.Batch, ids: q.IDs, max: q.Max}
+	c = windowChoice{state: window.State(q.State), batch: q.Batch, ids: q.IDs, after: q.After(), back: q.Back()}
+	if c.max, err = q.Most(q.Max); err != nil {
+		return c, err
+	}
 	for _, id := range c.ids {
 		if _, _, ok := window.ParseID(id); !ok {
 			return c, operation.Refuse(http.StatusBadRequest, "id=%q names no window: an id is a batch id, a slash and a number; batch=… (--batch) means all of a batch id", id)
@@ -64,11 +69,11 @@ func (c *windowChoice) has(i *window.Info) bool {
 	return (c.project == nil || *c.project == b.Project()) && (c.batch == "" || c.batch == b.ID()) && (len(c.ids) == 0 || slices.Contains(c.ids, shownID(i.ID)))
 }
 
-// windowsChosen yields the windows that are meant, the oldest first.
+// windowsChosen yields the windows that are meant.
 func (a *API) windowsChosen(ctx context.Context, c windowChoice) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
 		n := 0
-		for i, err := range a.Windows.Windows().List(ctx, window.Filter{State: c.state}) {
+		for i, err := range a.Windows.Windows().List(ctx, window.Filter{State: c.state, After: c.after, Back: c.back}) {
 			if err == nil && !c.has(i) {
 				continue
 			}

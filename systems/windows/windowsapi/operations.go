@@ -12,7 +12,7 @@ import (
 // slash between: both are a part of the path, or the id is one part with its slash escaped.
 var (
 	ListWindows = operation.List[WindowFilter, Window]("listWindows", "windows",
-		"List windows, the oldest first.")
+		"List windows.")
 	GetWindows = operation.View[operation.None, Windows]("getWindows", "windows/status",
 		"Show how windows stand: counts and ages by state, processors.")
 	GetWindow = operation.View[OneWindow, StandingWindow]("getWindow", "windows/{id}",
@@ -45,7 +45,8 @@ type WindowFilter struct {
 	Batch   string   `query:"batch" help:"Only windows of this batch id." placeholder:"ID"`
 	Project string   `query:"project" help:"Only windows of this project, by name or id." placeholder:"NAME"`
 	State   string   `query:"state" help:"Only windows of this state: active, ready, leased or parked." enum:",active,ready,leased,parked" default:"" placeholder:"STATE"`
-	Max     int      `query:"max" kong:"-" help:"At most this many, the oldest first."`
+	operation.Page
+	Max int `query:"max" kong:"-" help:"At most this many."`
 }
 
 // Window is a window. Ages are by the store's clock.
@@ -72,7 +73,11 @@ type Window struct {
 	Failed   *time.Time `json:"failed_at,omitempty"` // the last failed try
 	Kind     string     `json:"kind,omitempty"`      // of that
 	Error    string     `json:"error,omitempty"`     // of that
+	Position string     `json:"-"`                   // in a listing
 }
+
+// PageKey is its position.
+func (w Window) PageKey() string { return w.Position }
 
 // OneWindow names a window.
 type OneWindow struct {

@@ -72,7 +72,7 @@ func showWindow(i *window.Info, now time.Time, names map[uuid.UUID]string) Windo
 	return out
 }
 
-// windows lists windows, the oldest first.
+// windows lists windows.
 func (a *API) windows(ctx context.Context, q *WindowFilter) (iter.Seq2[Window, error], error) {
 	c, err := a.windowsOf(ctx, q)
 	if err != nil {
@@ -83,7 +83,11 @@ func (a *API) windows(ctx context.Context, q *WindowFilter) (iter.Seq2[Window, e
 		return nil, err
 	}
 	names, err := a.ProjectNames(ctx)
-	return answer.ShownAs(a.windowsChosen(ctx, c), func(i *window.Info) Window { return showWindow(i, st.Now, names) }), err
+	return answer.ShownAs(a.windowsChosen(ctx, c), func(i *window.Info) Window {
+		out := showWindow(i, st.Now, names)
+		out.Position = i.ID
+		return out
+	}), err
 }
 
 // window shows one window, and why it is where it is.

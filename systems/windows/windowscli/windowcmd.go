@@ -61,7 +61,7 @@ func windowDetail(l *windowsapi.Window) string {
 type windowListCmd struct {
 	aboutWindows
 	windowsapi.WindowFilter
-	Max *int `help:"How many to list, the oldest first; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
+	Max *int `help:"How many to list; 0: all. Default: 100, and with --json all." short:"n" placeholder:"N"`
 }
 
 // Help is shown by tidemill window list --help.
