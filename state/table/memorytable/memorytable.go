@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
@@ -22,8 +23,12 @@ type DB struct {
 // NewDB makes a DB without tables.
 func NewDB() *DB { return &DB{tables: map[string]any{}} }
 
-// Tx is a transaction of a DB: what undoes it.
-type Tx struct{ undo []func() }
+// Tx is a transaction of a DB.
+type Tx struct {
+	db      *DB
+	undo    []func()
+	refused error // a table of another DB
+}
 
 // Store is a table.Store.
 type Store[T any] struct {
@@ -53,8 +58,15 @@ func New[T any](db *DB, spec table.Spec[T]) (*Store[T], error) {
 	return &Store[T]{db, l, d}, nil
 }
 
-// In is the table in a transaction of another table of its DB.
-func (s *Store[T]) In(raw *Tx) table.Tx[T] { return tx[T]{s.of, s.data, raw} }
+// In is the table in a transaction of another table of its DB. Where that is of another DB, its
+// verbs return an error, and the transaction changes nothing.
+func (s *Store[T]) In(raw *Tx) table.Tx[T] {
+	if raw.db != s.db {
+		raw.refused = tidemill.Fail(tidemill.Internal, "table %s is of another DB than the transaction", s.of.Name)
+		return layout.Refused[T]{Err: raw.refused}
+	}
+	return tx[T]{s.of, s.data, raw}
+}
 
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
@@ -73,13 +85,16 @@ func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	raw, done := new(Tx), false
+	raw, done := &Tx{db: s.db}, false
 	defer func() { // after a panic too
 		for i := len(raw.undo) - 1; i >= 0 && !done; i-- {
 			raw.undo[i]()
 		}
 	}()
 	err := do(s.In(raw), raw)
+	if err == nil {
+		err = raw.refused
+	}
 	done = err == nil
 	return err
 }

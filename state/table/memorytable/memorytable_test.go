@@ -12,16 +12,20 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	type store = table.Store[tabletest.Record, *memorytable.Tx]
 	tabletest.Run(t, func(testing.TB) tabletest.Harness[*memorytable.Tx] {
-		db := memorytable.NewDB()
-		return tabletest.Harness[*memorytable.Tx]{
-			Open: func(_ context.Context, spec table.Spec[tabletest.Record]) (table.Store[tabletest.Record, *memorytable.Tx], error) {
+		in := func(db *memorytable.DB) func(context.Context, table.Spec[tabletest.Record]) (store, error) {
+			return func(_ context.Context, spec table.Spec[tabletest.Record]) (store, error) {
 				s, err := memorytable.New(db, spec)
 				if err != nil {
 					return nil, err
 				}
 				return s, nil
-			},
+			}
+		}
+		return tabletest.Harness[*memorytable.Tx]{
+			Open:  in(memorytable.NewDB()),
+			Apart: in(memorytable.NewDB()),
 			In: func(s table.Store[tabletest.Record, *memorytable.Tx], raw *memorytable.Tx) table.Tx[tabletest.Record] {
 				return s.(*memorytable.Store[tabletest.Record]).In(raw)
 			},

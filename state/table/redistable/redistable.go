@@ -1,19 +1,20 @@
 // Package redistable keeps tables in Redis, on one server or a cluster. It is as durable as that
 // Redis: it needs an append-only file, and a failover may lose the last writes.
 //
-// A table is on one slot, that of its name:
+// The tables of a group are on one slot, and can take part in one transaction. A table that is
+// given no group is one of its own, with its name.
 //
-//	{table:name}:spec      what it was made for
-//	{table:name}:rows      key → version and fields (record.go)
-//	{table:name}:by:order  the positions of all records in an order, as members that sort by
-//	                       their bytes; by: alone is by key
-//	{table:name}:counts    name → number
-//	{table:name}:version   the newest version of a record, and so of the table
-//	{table:name}:next      the newest number
+//	{table:group}:name:spec      what it was made for
+//	{table:group}:name:rows      key → version and fields (record.go)
+//	{table:group}:name:by:order  the positions of all records in an order, as members that sort
+//	                             by their bytes; by: alone is by key
+//	{table:group}:name:counts    name → number
+//	{table:group}:name:version   the newest version of a record, and so of the table
+//	{table:group}:name:next      the newest number
 //
 // A transaction reads as it goes, and writes by one script at its end, which first compares the
-// versions of all that was read: if one has changed, do is called again. A transaction of any
-// length blocks Redis for its writes alone.
+// versions of all that was read, in all its tables: if one has changed, do is called again. A
+// transaction of any length blocks Redis for its writes alone.
 package redistable
 
 import (
@@ -21,29 +22,28 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
 
-// Raw is the transaction behind a table: Redis has none for others.
-type Raw struct{}
-
 // Options tune a table; the zero value is ready to use.
 type Options struct {
 	Prefix string // before the names of its keys in Redis, to share one with other programs; without braces
+	Group  string // tables of one group and prefix can take part in one transaction; written like the name of a table; empty: the table's own name
 }
 
 // Store is a table.Store.
 type Store[T any] struct {
 	client rueidis.Client
 	of     *layout.Layout[T]
-	tag    string
+	group  string   // with it begin the keys of all tables of its group
+	tag    string   // with it begin its own
 	orders []string // names, "" first: by key
 }
 
@@ -65,16 +65,21 @@ func New[T any](ctx context.Context, client rueidis.Client, spec table.Spec[T], 
 	if client == nil {
 		return nil, errors.New("a table in Redis needs a connection")
 	}
-	for _, c := range []byte(o.Prefix) {
-		if c == '{' || c == '}' {
-			return nil, fmt.Errorf("prefix %q of a table's keys: braces are for its own slot", o.Prefix)
-		}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, fmt.Errorf("prefix %q of a table's keys: braces are for its own slot", o.Prefix)
 	}
 	l, err := layout.Of(spec)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store[T]{client: client, of: l, tag: "{" + o.Prefix + "table:" + l.Name + "}:", orders: []string{""}}
+	if o.Group == "" {
+		o.Group = l.Name
+	}
+	if err := layout.CheckName("group", o.Group); err != nil {
+		return nil, err
+	}
+	s := &Store[T]{client: client, of: l, group: "{" + o.Prefix + "table:" + o.Group + "}:", orders: []string{""}}
+	s.tag = s.group + l.Name + ":"
 	for _, order := range l.Orders {
 		s.orders = append(s.orders, order.Name)
 	}
@@ -89,42 +94,52 @@ func New[T any](ctx context.Context, client rueidis.Client, spec table.Spec[T], 
 	return s, l.CheckSignature(made)
 }
 
-// errMoved says that what was read has changed.
-var errMoved = tidemill.Fail(tidemill.Transient, "other transactions changed what was read, each time")
-
-// most is how often a transaction is begun that others get in the way of.
-const most = 1000
-
-// tries does a transaction until no other has changed what it read.
-func (s *Store[T]) tries(ctx context.Context, view bool, do func(*tx[T]) error) (err error) {
-	for range most {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		t := &tx[T]{s: s, ctx: ctx, view: view, read: map[string]*kept[T]{}, own: map[string]*T{}}
-		if err = do(t); err == nil && !view {
-			err = t.commit()
-		}
-		if t.moved {
-			err = errMoved
-		}
-		if !errors.Is(err, errMoved) {
-			return err
-		}
+// In is the table in a transaction of another table of its group. Where it is of another group, or
+// was opened with another connection, its verbs return an error, and the transaction changes
+// nothing.
+func (s *Store[T]) In(raw *Tx) table.Tx[T] {
+	if raw.client != s.client || raw.group != s.group {
+		return layout.Refused[T]{Err: raw.refuse(fmt.Errorf("table %s is not of the group of the transaction, or of its connection", s.of.Name))}
 	}
-	return fmt.Errorf("table %s: %w", s.of.Name, err)
+	if raw.tables[s.of.Name] == nil {
+		raw.tables[s.of.Name] = newTx(s, raw)
+	}
+	t, ok := raw.tables[s.of.Name].(*tx[T])
+	if !ok {
+		return layout.Refused[T]{Err: raw.refuse(fmt.Errorf("table %s is in the transaction with records of another type", s.of.Name))}
+	}
+	return t
 }
 
 // View implements table.Store. A view that reads several times is begun again where any of the
 // table has changed between.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
-	return s.tries(ctx, true, func(t *tx[T]) error { return do(t) })
+	return s.view(ctx, func(t *tx[T]) error { return do(t) })
+}
+
+func (s *Store[T]) view(ctx context.Context, do func(*tx[T]) error) error {
+	err := tries(ctx, func() *Tx { return &Tx{ctx: ctx, view: true} }, func(raw *Tx) error { return do(newTx(s, raw)) })
+	return s.named(err)
 }
 
 // Update implements table.Store. A lost answer of its script is an error, and leaves unknown
 // whether it was done.
-func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], Raw) error) error {
-	return s.tries(ctx, false, func(t *tx[T]) error { return do(t, Raw{}) })
+func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) error {
+	err := tries(ctx, func() *Tx { return &Tx{ctx: ctx, client: s.client, group: s.group, tables: map[string]part{}} }, func(raw *Tx) error {
+		if err := do(s.In(raw), raw); err != nil {
+			return err
+		}
+		return raw.commit()
+	})
+	return s.named(err)
+}
+
+// named says whose transaction it is that others get in the way of.
+func (s *Store[T]) named(err error) error {
+	if errors.Is(err, errMoved) {
+		return fmt.Errorf("table %s: %w", s.of.Name, err)
+	}
+	return err
 }
 
 // Count implements table.Store. It reads the records that it counts.
@@ -133,7 +148,7 @@ func (s *Store[T]) Count(ctx context.Context, most int, where ...table.Cond) (n 
 	if err != nil {
 		return 0, err
 	}
-	err = s.tries(ctx, true, func(t *tx[T]) error {
+	err = s.view(ctx, func(t *tx[T]) error {
 		page, err := t.page(p)
 		n = len(page)
 		return err

@@ -2,6 +2,7 @@ package redistable_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"testing"
@@ -24,15 +25,22 @@ func TestConformance(t *testing.T) {
 		_ = flag.Set("rapid.checks", "40")
 	}
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
-		tabletest.Run(t, func(t testing.TB) tabletest.Harness[redistable.Raw] {
-			return tabletest.Harness[redistable.Raw]{
-				Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, redistable.Raw], error) {
-					s, err := redistable.New(ctx, client, spec, redistable.Options{})
+		tabletest.Run(t, func(t testing.TB) tabletest.Harness[*redistable.Tx] {
+			of := func(group string) func(context.Context, table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
+				return func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
+					s, err := redistable.New(ctx, client, spec, redistable.Options{Group: group})
 					if err != nil {
 						return nil, err
 					}
-					t.Cleanup(func() { remove(t, client, spec) })
+					t.Cleanup(func() { remove(t, client, group, spec) })
 					return s, nil
+				}
+			}
+			return tabletest.Harness[*redistable.Tx]{
+				Open:  of(testenv.Name("g")),
+				Apart: of(testenv.Name("g")),
+				In: func(s table.Store[record, *redistable.Tx], raw *redistable.Tx) table.Tx[record] {
+					return s.(*redistable.Store[record]).In(raw)
 				},
 				Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
 			}
@@ -41,8 +49,8 @@ func TestConformance(t *testing.T) {
 }
 
 // remove removes a table's keys, as the package comment names them.
-func remove(t testing.TB, client rueidis.Client, spec table.Spec[record]) {
-	tag := "{table:" + spec.Name + "}:"
+func remove(t testing.TB, client rueidis.Client, group string, spec table.Spec[record]) {
+	tag := "{table:" + group + "}:" + spec.Name + ":"
 	keys := []string{tag + "spec", tag + "rows", tag + "counts", tag + "version", tag + "next", tag + "by:"}
 	for _, o := range spec.Orders {
 		keys = append(keys, tag+"by:"+o.Name)
@@ -61,6 +69,41 @@ func TestNewRefusesNonsense(t *testing.T) {
 	if _, err := redistable.New(t.Context(), client, tabletest.Spec("t"), redistable.Options{Prefix: "{a}"}); err == nil {
 		t.Error("a table with a tag of another slot was opened")
 	}
+	if _, err := redistable.New(t.Context(), client, tabletest.Spec("t"), redistable.Options{Group: "}a"}); err == nil {
+		t.Error("a group with a tag of another slot was opened")
+	}
+}
+
+// Roles whose tables change together have records of their own types.
+func TestTablesOfDifferentRecordsTakePartInOneTransaction(t *testing.T) {
+	testenv.Need(t)
+	client, spec := redistest.Connect(t, testenv.Redis(t)), tabletest.Spec(testenv.Name("t"))
+	type other struct{ A, B string }
+	one, err1 := redistable.New(t.Context(), client, spec, redistable.Options{Group: spec.Name})
+	two, err2 := redistable.New(t.Context(), client, table.Spec[other]{Name: spec.Name + "2", Fields: []table.Field[other]{
+		{Name: "a", At: func(o *other) any { return &o.A }}, {Name: "b", At: func(o *other) any { return &o.B }},
+	}}, redistable.Options{Group: spec.Name})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		remove(t, client, spec.Name, spec)
+		remove(t, client, spec.Name, table.Spec[record]{Name: spec.Name + "2"})
+	})
+	if err := one.Update(t.Context(), func(tx table.Tx[record], raw *redistable.Tx) error {
+		return errors.Join(tx.Put([]*record{{Key: "a", Tries: 1}}), two.In(raw).Put([]*other{{A: "a", B: "b"}}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.View(t.Context(), func(tx table.Reader[other]) error {
+		found, err := tx.Get([]string{"a"})
+		if err == nil && (found["a"] == nil || found["a"].B != "b") {
+			err = fmt.Errorf("found %v", found)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 }
 
 // What another program has changed is an error, never another record.
@@ -71,17 +114,17 @@ func TestDamageIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { remove(t, client, spec) })
+	t.Cleanup(func() { remove(t, client, spec.Name, spec) })
 	put := func() {
 		t.Helper()
-		if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
 			return tx.Put([]*record{{Key: "a", Group: "shop"}})
 		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put()
-	rows := "{table:" + spec.Name + "}:rows"
+	rows := "{table:" + spec.Name + "}:" + spec.Name + ":rows"
 	whole, err := client.Do(t.Context(), client.B().Hget().Key(rows).Field("a").Build()).ToString()
 	if err != nil {
 		t.Fatal(err)
@@ -109,9 +152,9 @@ func TestSeveralRoundTripsMakeOnePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { remove(t, client, spec) })
+	t.Cleanup(func() { remove(t, client, spec.Name, spec) })
 	const n = 1700
-	if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+	if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
 		var rows []*record
 		for i := range n {
 			rows = append(rows, &record{Key: fmt.Sprintf("%05d", i), Flag: i%800 == 799})
@@ -121,7 +164,7 @@ func TestSeveralRoundTripsMakeOnePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, back := range []bool{false, true} {
-		if err := s.Update(t.Context(), func(tx table.Tx[record], _ redistable.Raw) error {
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
 			page, err := tx.Page(table.Query[record]{Back: back, Most: 2, Where: []table.Cond{{Field: "flag", Op: "=", Value: true}}})
 			if err == nil && (len(page) != 2 || (page[0].Key == "00799") == back || (page[1].Key == "01599") == back) {
 				err = fmt.Errorf("backwards %v: %d records", back, len(page))

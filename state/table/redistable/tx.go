@@ -1,7 +1,6 @@
 package redistable
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,13 +16,15 @@ import (
 
 // tx implements table.Tx: what it has read, and what it will write.
 type tx[T any] struct {
-	s      *Store[T]
-	ctx    context.Context
-	view   bool
+	s *Store[T]
+	*Tx
 	read   map[string]*kept[T]
 	own    map[string]*T // changed; nil: deleted
 	moment string        // the version of the table that a view reads; empty: it has read nothing
-	moved  bool
+}
+
+func newTx[T any](s *Store[T], raw *Tx) *tx[T] {
+	return &tx[T]{s: s, Tx: raw, read: map[string]*kept[T]{}, own: map[string]*T{}}
 }
 
 // kept is a record as it was read.
@@ -271,17 +272,21 @@ func (t *tx[T]) Next(n int) (uint64, error) {
 	return last, redisconn.Error(err, "take %d numbers of table %s", n, t.s.of.Name)
 }
 
-// commit writes all changes, if all that was read is still so.
-func (t *tx[T]) commit() error {
-	keys := []string{t.s.tag + "rows", t.s.tag + "version", t.s.tag + "counts"}
+// changes implements part.
+func (t *tx[T]) changes(c *changes) {
+	if len(t.read) == 0 {
+		return
+	}
+	c.tables++
+	c.keys = append(c.keys, t.s.tag+"rows", t.s.tag+"version", t.s.tag+"counts")
 	for _, o := range t.s.orders {
-		keys = append(keys, t.s.tag+"by:"+o)
+		c.keys = append(c.keys, t.s.tag+"by:"+o)
 	}
-	args := []string{strconv.Itoa(len(t.read))}
+	c.read = append(c.read, strconv.Itoa(len(t.s.orders)), strconv.Itoa(len(t.read)))
 	for key, k := range t.read {
-		args = append(args, key, k.version)
+		c.read = append(c.read, key, k.version)
 	}
-	args = append(args, strconv.Itoa(len(t.own)))
+	c.written = append(c.written, strconv.Itoa(len(t.own)))
 	tally := layout.Tally{}
 	for key, r := range t.own {
 		before := t.read[key].row
@@ -289,21 +294,14 @@ func (t *tx[T]) commit() error {
 		if r != nil {
 			verb, fields = "put", encode(r, t.s.of.Fields)
 		}
-		args = append(args, key, verb, fields)
+		c.written = append(c.written, key, verb, fields)
 		for _, o := range t.s.orders {
-			args = append(args, member(before, t.s.of.Order(o)), member(r, t.s.of.Order(o)))
+			c.written = append(c.written, member(before, t.s.of.Order(o)), member(r, t.s.of.Order(o)))
 		}
 		t.s.of.Replaced(tally, before, r)
 	}
+	c.written = append(c.written, strconv.Itoa(len(tally)))
 	for name, n := range tally {
-		args = append(args, name, strconv.Itoa(n))
+		c.written = append(c.written, name, strconv.Itoa(n))
 	}
-	done, err := commitScript.Exec(t.ctx, t.s.client, keys, args).AsInt64()
-	if err != nil {
-		return redisconn.Error(err, "change %d records of table %s", len(t.own), t.s.of.Name)
-	}
-	if done == 0 {
-		return errMoved
-	}
-	return nil
 }

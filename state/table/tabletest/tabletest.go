@@ -22,6 +22,9 @@ type Harness[Raw any] struct {
 	// In is a store that Open returned, in a transaction of another. Nil: a transaction has one
 	// table.
 	In func(s table.Store[Record, Raw], raw Raw) table.Tx[Record]
+	// Apart opens a table that cannot take part in a transaction of those that Open opens. Nil:
+	// there is none that could be told apart.
+	Apart func(ctx context.Context, spec table.Spec[Record]) (table.Store[Record, Raw], error)
 	// Effect writes a name to a table of the database, in the transaction; Effects are the names
 	// in that table. Nil: there is nothing but tables.
 	Effect  func(raw Raw, name string) error

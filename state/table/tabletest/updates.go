@@ -67,43 +67,6 @@ func effectCases[Raw any]() []testcase[Raw] {
 	}
 }
 
-// togetherCases are about two tables in one transaction.
-func togetherCases[Raw any]() []testcase[Raw] {
-	return []testcase[Raw]{
-		{"changes two tables in one transaction", "a message leaves its queue for the dead letters, and is never in both", func(t *testing.T, w *world[Raw]) {
-			other := open(t, w.Harness)
-			move := func(key string, fails error) error {
-				return w.Update(t.Context(), func(tx table.Tx[Record], raw Raw) error {
-					to := w.In(other.Store, raw)
-					if err := errors.Join(tx.Delete([]string{key}), to.Put([]*Record{{Key: key, State: 2}})); err != nil {
-						return err
-					}
-					found, err := to.Get([]string{key})
-					if err == nil && found[key] == nil {
-						err = errors.New("the other table does not show its change")
-					}
-					if err == nil {
-						err = fails
-					}
-					return err
-				})
-			}
-			w.put(t, &Record{Key: "a", State: 1}, &Record{Key: "b", State: 1})
-			if err := move("a", nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := move("b", errWrong); !errors.Is(err, errWrong) {
-				t.Fatal(err)
-			}
-			if here, there := keys(w.page(t, query{Most: 9})), keys(other.page(t, query{Most: 9})); here != "b" || there != "a" {
-				t.Errorf("here are %q and there %q, want b and a", here, there)
-			}
-			w.counted(t, map[string]int{"/1": 1})
-			other.counted(t, map[string]int{"/2": 1})
-		}},
-	}
-}
-
 // durableCases are about what a crash leaves.
 func durableCases[Raw any]() []testcase[Raw] {
 	return []testcase[Raw]{

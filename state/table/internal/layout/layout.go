@@ -24,7 +24,7 @@ type Layout[T any] struct {
 // Of checks a spec.
 func Of[T any](spec table.Spec[T]) (*Layout[T], error) {
 	l := &Layout[T]{Spec: spec, fields: map[string]table.Field[T]{}, orders: map[string][]table.Field[T]{}}
-	err := errors.Join(name("table", spec.Name), l.checkFields())
+	err := errors.Join(CheckName("table", spec.Name), l.checkFields())
 	if err == nil { // what follows is about fields
 		err = errors.Join(l.checkOrders(), l.checkCount(), l.checkExpires())
 	}
@@ -36,7 +36,8 @@ func Of[T any](spec table.Spec[T]) (*Layout[T], error) {
 
 var named = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
-func name(of, s string) error {
+// CheckName refuses what cannot be the name of a table, a field and so on.
+func CheckName(of, s string) error {
 	if !named.MatchString(s) {
 		return fmt.Errorf("invalid name of a %s %.40q: want a-z, 0-9 and _, at most 32, a letter first", of, s)
 	}
@@ -50,7 +51,7 @@ func (l *Layout[T]) checkFields() error {
 	var errs []error
 	one, at := new(T), map[any]string{}
 	for i, f := range l.Fields {
-		errs = append(errs, name("field", f.Name))
+		errs = append(errs, CheckName("field", f.Name))
 		if _, twice := l.fields[f.Name]; twice {
 			errs = append(errs, fmt.Errorf("two fields have the name %s", f.Name))
 		}
@@ -80,7 +81,7 @@ func (l *Layout[T]) checkOrders() error {
 	l.orders[""] = []table.Field[T]{key}
 	var errs []error
 	for _, o := range l.Orders {
-		errs = append(errs, name("order", o.Name))
+		errs = append(errs, CheckName("order", o.Name))
 		if l.orders[o.Name] != nil {
 			errs = append(errs, fmt.Errorf("two orders have the name %s", o.Name))
 		}

@@ -1,0 +1,83 @@
+package redistable
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
+)
+
+// Tx is a transaction of the tables of a group.
+type Tx struct {
+	ctx     context.Context
+	client  rueidis.Client
+	group   string
+	view    bool
+	tables  map[string]part // those that take part, by name
+	moved   bool            // something changed between two readings
+	refused error           // a table cannot take part
+}
+
+// part is one table of a transaction.
+type part interface {
+	changes(*changes) // adds its own
+}
+
+// changes is what the script of a commit is given.
+type changes struct {
+	tables        int
+	keys          []string
+	read, written []string
+}
+
+func (t *Tx) refuse(err error) error {
+	t.refused = tidemill.Fail(tidemill.Internal, "%w", err)
+	return t.refused
+}
+
+// commit writes all changes, if all that was read is still so.
+func (t *Tx) commit() error {
+	var c changes
+	for _, p := range t.tables {
+		p.changes(&c)
+	}
+	if t.refused != nil || c.tables == 0 {
+		return t.refused
+	}
+	args := append(append([]string{strconv.Itoa(c.tables)}, c.read...), c.written...)
+	done, err := commitScript.Exec(t.ctx, t.client, c.keys, args).AsInt64()
+	if err != nil {
+		return redisconn.Error(err, "commit changes of %d tables", c.tables)
+	}
+	if done == 0 {
+		return errMoved
+	}
+	return nil
+}
+
+// errMoved says that what was read has changed.
+var errMoved = tidemill.Fail(tidemill.Transient, "other transactions changed what was read, each time")
+
+// most is how often a transaction is begun that others get in the way of.
+const most = 1000
+
+// tries does a transaction until no other has changed what it read.
+func tries(ctx context.Context, begin func() *Tx, do func(*Tx) error) (err error) {
+	for range most {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t := begin()
+		if err = do(t); t.moved {
+			err = errMoved
+		}
+		if !errors.Is(err, errMoved) {
+			return err
+		}
+	}
+	return err
+}
