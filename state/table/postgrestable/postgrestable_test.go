@@ -3,6 +3,7 @@ package postgrestable_test
 import (
 	"context"
 	"flag"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -27,36 +28,57 @@ func TestConformance(t *testing.T) {
 	if _, err := db.Exec(t.Context(), "CREATE TABLE effect(name text NOT NULL)"); err != nil {
 		t.Fatal(err)
 	}
-	tabletest.Run(t, func(testing.TB) tabletest.Harness[pgx.Tx] {
-		return tabletest.Harness[pgx.Tx]{
-			Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, pgx.Tx], error) {
-				s, err := postgrestable.New(ctx, db, spec)
-				if err != nil {
-					return nil, err
-				}
-				return s, nil
-			},
-			In: func(s table.Store[record, pgx.Tx], raw pgx.Tx) table.Tx[record] {
-				return s.(*postgrestable.Store[record]).In(t.Context(), raw)
-			},
-			Effect: func(raw pgx.Tx, name string) error {
-				_, err := raw.Exec(t.Context(), "INSERT INTO effect VALUES($1)", name)
-				return err
-			},
-			Effects: func(t testing.TB) (names []string) {
-				t.Helper()
-				if err := db.Query(t.Context(), func(rows pgx.Rows) error {
-					var s string
-					err := rows.Scan(&s)
-					names = append(names, s)
-					return err
-				}, "SELECT name FROM effect"); err != nil {
-					t.Fatal(err)
-				}
-				return names
-			},
-			Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
+	tabletest.Run(t, func(t testing.TB) tabletest.Harness[pgx.Tx] {
+		h := of(t, db)
+		h.Effect = func(raw pgx.Tx, name string) error {
+			_, err := raw.Exec(t.Context(), "INSERT INTO effect VALUES($1)", name)
+			return err
 		}
+		h.Effects = func(t testing.TB) (names []string) {
+			t.Helper()
+			if err := db.Query(t.Context(), func(rows pgx.Rows) error {
+				var s string
+				err := rows.Scan(&s)
+				names = append(names, s)
+				return err
+			}, "SELECT name FROM effect"); err != nil {
+				t.Fatal(err)
+			}
+			return names
+		}
+		return h
+	})
+}
+
+func of(t testing.TB, db *postgresdb.DB) tabletest.Harness[pgx.Tx] {
+	return tabletest.Harness[pgx.Tx]{
+		Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, pgx.Tx], error) {
+			s, err := postgrestable.New(ctx, db, spec)
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		In: func(s table.Store[record, pgx.Tx], raw pgx.Tx) table.Tx[record] {
+			return s.(*postgrestable.Store[record]).In(t.Context(), raw)
+		},
+		Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
+	}
+}
+
+func TestLostAnswers(t *testing.T) {
+	testenv.Need(t)
+	url := testenv.Postgres(t)
+	host := url[strings.Index(url, "@")+1 : strings.LastIndex(url, "/")]
+	link := testenv.NewLink(t, host)
+	tabletest.Lost(t, link, of(t, connect(t, strings.Replace(url, host, link.Addr, 1))), of(t, connect(t, url)))
+}
+
+func TestKilled(t *testing.T) {
+	testenv.Need(t)
+	place := func(t *testing.T) string { return testenv.Postgres(t) }
+	tabletest.Killed(t, place, func(t testing.TB, url string) tabletest.Harness[pgx.Tx] {
+		return of(t, connect(t, url))
 	})
 }
 

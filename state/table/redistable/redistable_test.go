@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -26,26 +27,39 @@ func TestConformance(t *testing.T) {
 	}
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		tabletest.Run(t, func(t testing.TB) tabletest.Harness[*redistable.Tx] {
-			of := func(group string) func(context.Context, table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
-				return func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
-					s, err := redistable.New(ctx, client, spec, redistable.Options{Group: group})
-					if err != nil {
-						return nil, err
-					}
-					t.Cleanup(func() { remove(t, client, group, spec) })
-					return s, nil
-				}
-			}
-			return tabletest.Harness[*redistable.Tx]{
-				Open:  of(testenv.Name("g")),
-				Apart: of(testenv.Name("g")),
-				In: func(s table.Store[record, *redistable.Tx], raw *redistable.Tx) table.Tx[record] {
-					return s.(*redistable.Store[record]).In(raw)
-				},
-				Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
-			}
+			h := removed(t, client, testenv.Name("g"))
+			h.Apart = removed(t, client, testenv.Name("g")).Open
+			return h
 		})
 	})
+}
+
+// of is where the tables of a group are.
+func of(client rueidis.Client, group string) tabletest.Harness[*redistable.Tx] {
+	return tabletest.Harness[*redistable.Tx]{
+		Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
+			s, err := redistable.New(ctx, client, spec, redistable.Options{Group: group})
+			if err != nil {
+				return nil, err
+			}
+			return s, nil
+		},
+		In: func(s table.Store[record, *redistable.Tx], raw *redistable.Tx) table.Tx[record] {
+			return s.(*redistable.Store[record]).In(raw)
+		},
+		Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
+	}
+}
+
+// removed is of, whose tables are removed with the test.
+func removed(t testing.TB, client rueidis.Client, group string) tabletest.Harness[*redistable.Tx] {
+	h := of(client, group)
+	open := h.Open
+	h.Open = func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
+		t.Cleanup(func() { remove(t, client, group, spec) })
+		return open(ctx, spec)
+	}
+	return h
 }
 
 // remove removes a table's keys, as the package comment names them.
@@ -177,4 +191,22 @@ func TestSeveralRoundTripsMakeOnePage(t *testing.T) {
 	if got, err := s.Count(t.Context(), n+1); err != nil || got != n {
 		t.Errorf("Count: %d, %v; want %d", got, err, n)
 	}
+}
+
+func TestLostAnswers(t *testing.T) {
+	testenv.Need(t)
+	url := testenv.Redis(t)
+	host := strings.TrimPrefix(url, "redis://")
+	host, _, _ = strings.Cut(host[strings.Index(host, "@")+1:], "/")
+	link := testenv.NewLink(t, host)
+	group := testenv.Name("g")
+	tabletest.Lost(t, link, of(redistest.Connect(t, strings.Replace(url, host, link.Addr, 1)), group), removed(t, redistest.Connect(t, url), group))
+}
+
+func TestKilled(t *testing.T) {
+	testenv.Need(t)
+	place := func(t *testing.T) string { return testenv.Start(t, testenv.PrivateRedis).URL }
+	tabletest.Killed(t, place, func(t testing.TB, url string) tabletest.Harness[*redistable.Tx] {
+		return of(redistest.Connect(t, url), "g")
+	})
 }

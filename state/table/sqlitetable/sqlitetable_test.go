@@ -19,6 +19,11 @@ func TestConformance(t *testing.T) {
 	tabletest.Run(t, harness)
 }
 
+func TestKilled(t *testing.T) {
+	place := func(t *testing.T) string { return filepath.Join(t.TempDir(), "t.db") }
+	tabletest.Killed(t, place, at)
+}
+
 // quick runs fewer random cases unless a number was asked for: each transaction syncs a file.
 func quick(t *testing.T) {
 	t.Helper()
@@ -29,7 +34,10 @@ func quick(t *testing.T) {
 }
 
 func harness(t testing.TB) tabletest.Harness[*sqlitedb.Tx] {
-	path := filepath.Join(t.TempDir(), "t.db")
+	return at(t, filepath.Join(t.TempDir(), "t.db"))
+}
+
+func at(t testing.TB, path string) tabletest.Harness[*sqlitedb.Tx] {
 	var db *sqlitedb.DB
 	shut := func() {
 		if err := db.Close(); err != nil {
