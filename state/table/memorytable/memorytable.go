@@ -60,7 +60,7 @@ func New[T any](db *DB, spec table.Spec[T]) (*Store[T], error) {
 
 // In is the table in a transaction of another table of its DB. Where that is of another DB, its
 // verbs return an error, and the transaction changes nothing.
-func (s *Store[T]) In(raw *Tx) table.Tx[T] {
+func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] {
 	if raw.db != s.db {
 		raw.refused = tidemill.Fail(tidemill.Internal, "table %s is of another DB than the transaction", s.of.Name)
 		return layout.Refused[T]{Err: raw.refused}
@@ -91,7 +91,7 @@ func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) 
 			raw.undo[i]()
 		}
 	}()
-	err := do(s.In(raw), raw)
+	err := do(s.In(ctx, raw), raw)
 	if err == nil {
 		err = raw.refused
 	}

@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 			Open:  in(memorytable.NewDB()),
 			Apart: in(memorytable.NewDB()),
 			In: func(s table.Store[tabletest.Record, *memorytable.Tx], raw *memorytable.Tx) table.Tx[tabletest.Record] {
-				return s.(*memorytable.Store[tabletest.Record]).In(raw)
+				return s.(*memorytable.Store[tabletest.Record]).In(t.Context(), raw)
 			},
 		}
 	})

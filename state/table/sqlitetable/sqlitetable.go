@@ -44,17 +44,17 @@ func New[T any](ctx context.Context, db *sqlitedb.DB, spec table.Spec[T]) (*Stor
 }
 
 // In is the table in a transaction of its database.
-func (s *Store[T]) In(raw *Tx) table.Tx[T] { return tx[T]{s, raw} }
+func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] { return tx[T]{s, raw} }
 
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
-	return s.db.Read(ctx, func(raw *sqlitedb.Tx) error { return do(s.In(raw)) })
+	return s.db.Read(ctx, func(raw *sqlitedb.Tx) error { return do(s.In(ctx, raw)) })
 }
 
 // Update implements table.Store. The whole file has one writer, which calls do once: do must be
 // short and wait for nothing.
 func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) error {
-	return s.db.Write(ctx, func(raw *sqlitedb.Tx) error { return do(s.In(raw), raw) })
+	return s.db.Write(ctx, func(raw *sqlitedb.Tx) error { return do(s.In(ctx, raw), raw) })
 }
 
 // Count implements table.Store.

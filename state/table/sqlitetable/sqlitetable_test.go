@@ -64,7 +64,7 @@ func at(t testing.TB, path string) tabletest.Harness[*sqlitedb.Tx] {
 			return s, nil
 		},
 		In: func(s table.Store[record, *sqlitedb.Tx], raw *sqlitedb.Tx) table.Tx[record] {
-			return s.(*sqlitetable.Store[record]).In(raw)
+			return s.(*sqlitetable.Store[record]).In(t.Context(), raw)
 		},
 		Effect: func(raw *sqlitedb.Tx, name string) error {
 			_, err := raw.Exec("INSERT INTO effect VALUES(?)", name)
