@@ -65,6 +65,15 @@ type Spec[T any] struct {
 	Orders  []Order
 	Count   Counter[T] // without Of: nothing is counted
 	Expires string     // a *time.Time that is the first field of an order; empty: no record expires
+	Views   []View     // for other programs, which read the table by SQL
+}
+
+// View is a view of a table in a database: the columns of its records as other programs read
+// them. It is made with the table. Nothing is written through it.
+type View struct {
+	Name     string // written like the name of a table; PostgreSQL's begins with tidemill_ too
+	SQLite   string // its SELECT
+	Postgres string
 }
 
 // Cond is a condition on a field.

@@ -91,3 +91,27 @@ func connect(t testing.TB, url string) *postgresdb.DB {
 	t.Cleanup(db.Close)
 	return db
 }
+
+// TestAViewIsReadBySQL: other programs read what the view says.
+func TestAViewIsReadBySQL(t *testing.T) {
+	testenv.Need(t)
+	db := connect(t, testenv.Postgres(t))
+	spec := tabletest.Spec("t")
+	spec.Views = []table.View{{Name: "seen", SQLite: "SELECT 1", Postgres: `SELECT convert_from("key", 'UTF8') AS name FROM "tidemill_t" WHERE "state"=1`}}
+	for range 2 { // made, and opened again
+		s, err := postgrestable.New(t.Context(), db, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ pgx.Tx) error {
+			return tx.Put([]*record{{Key: "a", State: 1}, {Key: "b", State: 2}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var name string
+	var n int
+	if err := db.Query(t.Context(), func(r pgx.Rows) error { return r.Scan(&name, &n) }, "SELECT max(name), count(*) FROM tidemill_seen"); err != nil || name != "a" || n != 1 {
+		t.Errorf("the view has %d rows, the last %q (%v); want 1, \"a\"", n, name, err)
+	}
+}

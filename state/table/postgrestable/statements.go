@@ -35,6 +35,9 @@ func schema[T any](l *layout.Layout[T]) string {
 	if l.Count.Of != nil {
 		fmt.Fprintf(&b, "CREATE TABLE %s(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea NOT NULL, n bigint NOT NULL);\n", layout.Quote("tidemill__"+l.Name+"_counts"))
 	}
+	for _, v := range l.Views {
+		fmt.Fprintf(&b, "CREATE VIEW %s AS %s;\n", layout.Quote("tidemill_"+v.Name), v.Postgres)
+	}
 	return b.String()
 }
 

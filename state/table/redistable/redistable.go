@@ -97,7 +97,7 @@ func New[T any](ctx context.Context, client rueidis.Client, spec table.Spec[T], 
 // In is the table in a transaction of another table of its group. Where it is of another group, or
 // was opened with another connection, its verbs return an error, and the transaction changes
 // nothing.
-func (s *Store[T]) In(raw *Tx) table.Tx[T] {
+func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] {
 	if raw.client != s.client || raw.group != s.group {
 		return layout.Refused[T]{Err: raw.refuse(fmt.Errorf("table %s is not of the group of the transaction, or of its connection", s.of.Name))}
 	}
@@ -126,7 +126,7 @@ func (s *Store[T]) view(ctx context.Context, do func(*tx[T]) error) error {
 // whether it was done.
 func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) error {
 	err := tries(ctx, func() *Tx { return &Tx{ctx: ctx, client: s.client, group: s.group, tables: map[string]part{}} }, func(raw *Tx) error {
-		if err := do(s.In(raw), raw); err != nil {
+		if err := do(s.In(ctx, raw), raw); err != nil {
 			return err
 		}
 		return raw.commit()

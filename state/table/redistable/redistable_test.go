@@ -45,7 +45,7 @@ func of(client rueidis.Client, group string) tabletest.Harness[*redistable.Tx] {
 			return s, nil
 		},
 		In: func(s table.Store[record, *redistable.Tx], raw *redistable.Tx) table.Tx[record] {
-			return s.(*redistable.Store[record]).In(raw)
+			return s.(*redistable.Store[record]).In(context.Background(), raw)
 		},
 		Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
 	}
@@ -105,7 +105,7 @@ func TestTablesOfDifferentRecordsTakePartInOneTransaction(t *testing.T) {
 		remove(t, client, spec.Name, table.Spec[record]{Name: spec.Name + "2"})
 	})
 	if err := one.Update(t.Context(), func(tx table.Tx[record], raw *redistable.Tx) error {
-		return errors.Join(tx.Put([]*record{{Key: "a", Tries: 1}}), two.In(raw).Put([]*other{{A: "a", B: "b"}}))
+		return errors.Join(tx.Put([]*record{{Key: "a", Tries: 1}}), two.In(t.Context(), raw).Put([]*other{{A: "a", B: "b"}}))
 	}); err != nil {
 		t.Fatal(err)
 	}

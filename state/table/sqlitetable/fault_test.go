@@ -51,7 +51,9 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 				}
 				return again{s, f}, nil
 			},
-			In: func(s table.Store[record, *sqlitedb.Tx], raw *sqlitedb.Tx) table.Tx[record] { return s.(again).In(t.Context(), raw) },
+			In: func(s table.Store[record, *sqlitedb.Tx], raw *sqlitedb.Tx) table.Tx[record] {
+				return s.(again).In(t.Context(), raw)
+			},
 		}
 	})
 }

@@ -75,6 +75,38 @@ func at(t testing.TB, path string) tabletest.Harness[*sqlitedb.Tx] {
 	}
 }
 
+// TestAViewIsReadBySQL: other programs read what the view says, and cannot write by it.
+func TestAViewIsReadBySQL(t *testing.T) {
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	spec := tabletest.Spec("t")
+	spec.Views = []table.View{{Name: "seen", SQLite: `SELECT CAST("key" AS TEXT) AS name FROM "t" WHERE "state"=1`, Postgres: "SELECT 1"}}
+	for range 2 { // made, and opened again
+		s, err := sqlitetable.New(t.Context(), db, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *sqlitedb.Tx) error {
+			return tx.Put([]*record{{Key: "a", State: 1}, {Key: "b", State: 2}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var name string
+	var n int
+	if err := db.Read(t.Context(), func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT max(name), count(*) FROM seen").Scan(&name, &n)
+	}); err != nil || name != "a" || n != 1 {
+		t.Errorf("the view has %d rows, the last %q (%v); want 1, \"a\"", n, name, err)
+	}
+	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { _, err := tx.Exec("DELETE FROM seen"); return err }); err == nil {
+		t.Error("it was written by the view")
+	}
+}
+
 func effects(t testing.TB, db *sqlitedb.DB) (names []string) {
 	t.Helper()
 	if err := db.Read(t.Context(), func(tx *sqlitedb.Tx) error {

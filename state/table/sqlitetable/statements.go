@@ -39,6 +39,9 @@ func schema[T any](l *layout.Layout[T]) string {
 	if l.Count.Of != nil {
 		fmt.Fprintf(&b, "CREATE TABLE %s(name BLOB PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;\n", layout.Quote("_"+l.Name+"_counts"))
 	}
+	for _, v := range l.Views {
+		fmt.Fprintf(&b, "CREATE VIEW %s AS %s;\n", layout.Quote(v.Name), v.SQLite)
+	}
 	return b.String()
 }
 

@@ -43,6 +43,10 @@ func specCases[Raw any]() []testcase[Raw] {
 				{`expiry is by "color", which is no field`, func(s *spec) { s.Expires = "color" }},
 				{"expiry is by tries, a *int; want *time.Time", func(s *spec) { s.Expires = "tries" }},
 				{"expiry is by until, which is the first field of no order", func(s *spec) { s.Orders = s.Orders[:2] }},
+				{`invalid name of a view "A"`, func(s *spec) { s.Views = []table.View{{Name: "A", SQLite: "SELECT 1", Postgres: "SELECT 1"}} }},
+				{"has the name of the table", func(s *spec) { s.Views = []table.View{{Name: s.Name, SQLite: "SELECT 1", Postgres: "SELECT 1"}} }},
+				{"has no SELECT", func(s *spec) { s.Views = []table.View{{Name: "v", SQLite: "SELECT 1"}} }},
+				{"has no SELECT", func(s *spec) { s.Views = []table.View{{Name: "v", Postgres: "SELECT 1"}} }},
 			} {
 				s := Spec(newName())
 				c.change(&s)
@@ -58,6 +62,7 @@ func specCases[Raw any]() []testcase[Raw] {
 				"another order":           func(s *spec) { s.Orders[0].By = []string{"no"} },
 				"another counter":         func(s *spec) { s.Count.From = []string{"group"} },
 				"no expiry":               func(s *spec) { s.Expires = "" },
+				"a view":                  func(s *spec) { s.Views = []table.View{{Name: "v", SQLite: "SELECT 1", Postgres: "SELECT 1"}} },
 			} {
 				s := Spec(w.name)
 				change(&s)

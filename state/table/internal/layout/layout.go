@@ -26,7 +26,7 @@ func Of[T any](spec table.Spec[T]) (*Layout[T], error) {
 	l := &Layout[T]{Spec: spec, fields: map[string]table.Field[T]{}, orders: map[string][]table.Field[T]{}}
 	err := errors.Join(CheckName("table", spec.Name), l.checkFields())
 	if err == nil { // what follows is about fields
-		err = errors.Join(l.checkOrders(), l.checkCount(), l.checkExpires())
+		err = errors.Join(l.checkOrders(), l.checkCount(), l.checkExpires(), l.checkViews())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("spec of table %q: %w", spec.Name, err)
@@ -137,6 +137,21 @@ func (l *Layout[T]) checkExpires() error {
 	return nil
 }
 
+func (l *Layout[T]) checkViews() error {
+	var errs []error
+	seen := []string{l.Name}
+	for _, v := range l.Views {
+		errs = append(errs, CheckName("view", v.Name))
+		if slices.Contains(seen, v.Name) {
+			errs = append(errs, fmt.Errorf("the view %s has the name of the table or of another view", v.Name))
+		}
+		if seen = append(seen, v.Name); v.SQLite == "" || v.Postgres == "" {
+			errs = append(errs, fmt.Errorf("the view %s has no SELECT for SQLite or for PostgreSQL", v.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Key is the key of a record.
 func (l *Layout[T]) Key(r *T) string { return *l.Fields[0].At(r).(*string) }
 
@@ -176,8 +191,12 @@ func (l *Layout[T]) Signature() string {
 	for _, o := range l.Orders {
 		orders = append(orders, o.Name+"("+strings.Join(o.By, ",")+")")
 	}
-	return fmt.Sprintf("fields %s; orders %s; counted by %s; expires %s",
+	s := fmt.Sprintf("fields %s; orders %s; counted by %s; expires %s",
 		strings.Join(fields, ", "), strings.Join(orders, " "), strings.Join(l.Count.From, ","), l.Expires)
+	for _, v := range l.Views {
+		s += "; view " + v.Name
+	}
+	return s
 }
 
 // CheckSignature refuses a table that was made for another spec.
