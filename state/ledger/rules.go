@@ -15,6 +15,10 @@ import (
 // DefaultLease is the lease of a Begin that sets none.
 const DefaultLease = time.Minute
 
+// DefaultExpire is how many entries one Expire removes that sets no number: few enough to block
+// nobody.
+const DefaultExpire = 1000
+
 // MaxErr is how many bytes of Err are kept: an answer quoted whole must not fill the ledger.
 const MaxErr = 4 << 10
 
