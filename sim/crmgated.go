@@ -9,10 +9,11 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
@@ -134,7 +135,7 @@ func (s gatedProfiles) Resolve(ctx context.Context, asks []profile.Ask, answers 
 // gatedLog is a process's ledger: the sync log, or that of replays.
 type gatedLog struct {
 	w *crmWorld
-	*memoryledger.Ledger
+	*tableledger.Ledger[*memorytable.Tx]
 	name string
 	p    *process
 }

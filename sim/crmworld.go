@@ -13,11 +13,12 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 )
@@ -55,8 +56,8 @@ type crmWorld struct {
 
 	queues   *memoryqueue.Store
 	letters  *memorydeadletter.Store
-	log      *memoryledger.Ledger
-	asked    *memoryledger.Ledger // replays
+	log      *tableledger.Ledger[*memorytable.Tx]
+	asked    *tableledger.Ledger[*memorytable.Tx] // replays
 	profiles *memoryprofile.Store
 
 	events   []*happening
@@ -97,7 +98,7 @@ func newCRMWorld(seed uint64, bug func(*CRMParts)) *crmWorld {
 		clear(w.g.rates)
 	}
 	w.queues = memoryqueue.New(memoryqueue.Options{})
-	w.log, w.asked = memoryledger.New(memoryledger.Options{}), memoryledger.New(memoryledger.Options{})
+	w.log, w.asked = tableledger.Memory(tableledger.Options{}), tableledger.Memory(tableledger.Options{})
 	letters, err := memorydeadletter.New(deadletter.Options{})
 	if err != nil {
 		panic(err)

@@ -10,9 +10,10 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 )
 
 // came notes a job that a queue has accepted.
@@ -221,7 +222,7 @@ func (s lettersOnRecord) Open(pipeline string) tidemill.Source {
 // gatedLedger is a process's ledger.
 type gatedLedger struct {
 	w *deliveryWorld
-	*memoryledger.Ledger
+	*tableledger.Ledger[*memorytable.Tx]
 	name string
 	p    *process
 }

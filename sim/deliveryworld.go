@@ -11,9 +11,10 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
@@ -56,8 +57,8 @@ type deliveryWorld struct {
 
 	queues  *memoryqueue.Store
 	letters *memorydeadletter.Store
-	sent    *memoryledger.Ledger
-	keys    *memoryledger.Ledger
+	sent    *tableledger.Ledger[*memorytable.Tx]
+	keys    *tableledger.Ledger[*memorytable.Tx]
 
 	fars     []*far
 	events   []*conversion
@@ -89,7 +90,7 @@ func newDeliveryWorld(seed uint64, bug func(*DeliveryParts)) *deliveryWorld {
 	}
 	w.forwards = draw.IntN(2) == 0
 	w.queues = memoryqueue.New(memoryqueue.Options{})
-	w.sent, w.keys = memoryledger.New(memoryledger.Options{}), memoryledger.New(memoryledger.Options{})
+	w.sent, w.keys = tableledger.Memory(tableledger.Options{}), tableledger.Memory(tableledger.Options{})
 	letters, err := memorydeadletter.New(deadletter.Options{})
 	if err != nil {
 		panic(err)

@@ -27,9 +27,9 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -118,7 +118,7 @@ func inMemory() (p crm.Parts, err error) {
 	letters, err1 := memorydeadletter.New(deadletter.Options{})
 	profiles, err2 := memoryprofile.New(profile.Options{})
 	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Profiles: profiles,
-		Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{})}, errors.Join(err1, err2)
+		Log: tableledger.Memory(tableledger.Options{}), Replays: tableledger.Memory(tableledger.Options{})}, errors.Join(err1, err2)
 }
 
 // inFile puts everything into one file.

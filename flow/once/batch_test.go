@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/flow/once"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 func TestABatchThatFailsAsAWhole(t *testing.T) {
@@ -251,7 +251,7 @@ func TestDuplicatesOfWhatCouldNotBeWritten(t *testing.T) {
 }
 
 func TestTwoLanesFightOverTheSameWork(t *testing.T) {
-	l := memoryledger.New(memoryledger.Options{})
+	l := tableledger.Memory(tableledger.Options{})
 	guard := once.Guard{Ledger: l, Key: func(m *tidemill.Message) string { return m.ID }, Lease: time.Hour}
 	var mu sync.Mutex // guards effects
 	effects := map[string]int{}

@@ -12,14 +12,14 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 // An order whose answer was lost is held in the ledger and dead. Replays are a pipeline
 // whose source is the dead letters: without a decision it dies again, with one it is done.
 func TestReplayingWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		book := memoryledger.New(memoryledger.Options{})
+		book := tableledger.Memory(tableledger.Options{})
 		letters, err := memorydeadletter.New(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/flow/once"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 // book is a ledger that can be made to fail.
@@ -73,7 +73,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, book: &book{Store: memoryledger.New(memoryledger.Options{})}, effects: map[string]int{}}
+	w := &world{t: t, book: &book{Store: tableledger.Memory(tableledger.Options{})}, effects: map[string]int{}}
 	w.guard = once.Guard{Ledger: w.book, Key: func(m *tidemill.Message) string { return m.ID }, Lease: time.Minute}
 	return w
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue"
@@ -374,7 +374,7 @@ func TestWhenCRMCannotBeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sys, err := crm.New(crm.Parts{Queues: brokenQueues{memoryqueue.New(memoryqueue.Options{})}, DeadLetters: letters, Log: memoryledger.New(memoryledger.Options{}), Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles,
+	sys, err := crm.New(crm.Parts{Queues: brokenQueues{memoryqueue.New(memoryqueue.Options{})}, DeadLetters: letters, Log: tableledger.Memory(tableledger.Options{}), Replays: tableledger.Memory(tableledger.Options{}), Profiles: profiles,
 		Handlers: []handler.Spec{{Name: "test", Types: []string{"*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return errors.New("never called") })}}}, crm.Options{Seed: 1})
 	if err != nil {
 		t.Fatal(err)

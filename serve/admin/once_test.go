@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
@@ -66,7 +66,7 @@ func (d *onceDesk) send(ctx context.Context, path, body string, keys ...string) 
 }
 
 func TestAChangeIsMadeOnceForItsKey(t *testing.T) {
-	keys := memoryledger.New(memoryledger.Options{})
+	keys := tableledger.Memory(tableledger.Options{})
 	d := newOnceDesk(t, keys)
 	first := d.send(t.Context(), "events", "{}", "k")
 	again := newOnceDesk(t, keys).send(t.Context(), "events", "{}", "k") // of another instance
@@ -82,7 +82,7 @@ func TestAChangeIsMadeOnceForItsKey(t *testing.T) {
 }
 
 func TestKeysAreNamesOfOneRequest(t *testing.T) {
-	d := newOnceDesk(t, memoryledger.New(memoryledger.Options{}))
+	d := newOnceDesk(t, tableledger.Memory(tableledger.Options{}))
 	for _, bad := range [][]string{{""}, {"a", "b"}, {strings.Repeat("k", 256)}, {"ä"}, {"a\tb"}} {
 		refused(t, d.send(t.Context(), "events", "{}", bad...), http.StatusBadRequest, "printable")
 	}
@@ -94,7 +94,7 @@ func TestKeysAreNamesOfOneRequest(t *testing.T) {
 
 // What was refused as a whole has used no key; what failed in between may be done in part.
 func TestOnlyWhatWasRefusedMayBeSentAgain(t *testing.T) {
-	d := newOnceDesk(t, memoryledger.New(memoryledger.Options{}))
+	d := newOnceDesk(t, tableledger.Memory(tableledger.Options{}))
 	refused(t, d.send(t.Context(), "events?nix=1", "{}", "k"), http.StatusBadRequest, "no parameter")
 	d.good(d.send(t.Context(), "events", "{}", "k"))
 	refused(t, d.send(t.Context(), "crm/events", "{}", "elsewhere"), http.StatusNotFound, "does not run")
@@ -110,7 +110,7 @@ func TestOnlyWhatWasRefusedMayBeSentAgain(t *testing.T) {
 
 func TestARequestThatRunsIsNotMadeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newOnceDesk(t, memoryledger.New(memoryledger.Options{}))
+		d := newOnceDesk(t, tableledger.Memory(tableledger.Options{}))
 		d.hold = make(chan struct{})
 		ctx, leave := context.WithCancel(t.Context())
 		ended := make(chan *httptest.ResponseRecorder)
@@ -133,7 +133,7 @@ func TestARequestThatRunsIsNotMadeTwice(t *testing.T) {
 // A request that never ended may have been done: it is not made again by itself.
 func TestWhatNeverEndedIsForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newOnceDesk(t, memoryledger.New(memoryledger.Options{}))
+		d := newOnceDesk(t, tableledger.Memory(tableledger.Options{}))
 		d.hold = make(chan struct{})
 		ended := make(chan *httptest.ResponseRecorder)
 		go func() { ended <- d.send(t.Context(), "events", "{}", "k") }()
@@ -165,11 +165,11 @@ func (b broken) End(ctx context.Context, es []*ledger.Entry) error {
 
 func TestNothingIsDoneBeforeTheKeyIsKept(t *testing.T) {
 	away := errors.New("the store is away")
-	d := newOnceDesk(t, broken{memoryledger.New(memoryledger.Options{}), away, nil})
+	d := newOnceDesk(t, broken{tableledger.Memory(tableledger.Options{}), away, nil})
 	if refused(t, d.send(t.Context(), "events", "{}", "k"), http.StatusServiceUnavailable, "away"); d.taken > 0 {
 		t.Errorf("%d were taken", d.taken)
 	}
-	d = newOnceDesk(t, broken{memoryledger.New(memoryledger.Options{}), nil, away})
+	d = newOnceDesk(t, broken{tableledger.Memory(tableledger.Options{}), nil, away})
 	if d.good(d.send(t.Context(), "events", "{}", "k")); !strings.Contains(d.log.String(), "not kept") {
 		t.Error("it is not said that the answer is not kept")
 	}
@@ -177,7 +177,7 @@ func TestNothingIsDoneBeforeTheKeyIsKept(t *testing.T) {
 
 func TestKeysAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := memoryledger.New(memoryledger.Options{})
+		keys := tableledger.Memory(tableledger.Options{})
 		d := newOnceDesk(t, keys)
 		for n := range 1500 {
 			d.good(d.send(t.Context(), "events", "{}", fmt.Sprint(n)))

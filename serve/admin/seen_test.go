@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 // change asks for a change of what has these ETags.
@@ -128,7 +128,7 @@ func TestOfConcurrentChangesOfWhatAllHaveSeenOneIsMade(t *testing.T) {
 // Its ETag is part of a first answer, and what it was made under is part of what was asked.
 func TestAnAnswerThatIsGivenAgainHasItsTag(t *testing.T) {
 	_, s := dead(t)
-	d := newDesk(t, admin.Parts{Letters: s, Once: memoryledger.New(memoryledger.Options{})})
+	d := newDesk(t, admin.Parts{Letters: s, Once: tableledger.Memory(tableledger.Options{})})
 	seen := d.tag("dead/1")
 	ask := func(tag string) *httptest.ResponseRecorder {
 		return d.headed(http.MethodPost, "dead/1/edit", "mended", http.Header{operation.IdempotencyKey: {"k"}, operation.IfMatch: {tag}})

@@ -6,13 +6,13 @@ import (
 	"log"
 
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 // A request with an idempotency key is sent twice, and answered twice, but executed once.
 func Example() {
 	ctx := context.Background()
-	l := memoryledger.New(memoryledger.Options{})
+	l := tableledger.Memory(tableledger.Options{})
 	for range 2 {
 		e := &ledger.Entry{Key: "shop/POST/orders/7f3a", Payload: []byte("hash of the request")}
 		if err := l.Begin(ctx, []*ledger.Entry{e}, ledger.Begin{}); err != nil {

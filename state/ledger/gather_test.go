@@ -12,13 +12,13 @@ import (
 
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/ledgertest"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 func TestGatheredCallsKeepEveryPromise(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness {
 		c := ledgertest.NewClock()
-		l := memoryledger.New(memoryledger.Options{Now: c.Now})
+		l := tableledger.Memory(tableledger.Options{Now: c.Now})
 		s, err := ledger.GatherStore(l, ledger.GatherOptions{Calls: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCallsThatWaitBecomeOne(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d callers, %d entries", c.callers, c.entries), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &far{Ledger: memoryledger.New(memoryledger.Options{}), took: time.Second}
+				f := &far{Ledger: tableledger.Memory(tableledger.Options{}), took: time.Second}
 				g := gather(t, f, ledger.GatherOptions{Entries: c.entries})
 				start := time.Now()
 				var wg sync.WaitGroup
@@ -99,7 +99,7 @@ func TestCallsThatWaitBecomeOne(t *testing.T) {
 
 func TestWhoLeavesHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &far{Ledger: memoryledger.New(memoryledger.Options{}), took: time.Second}
+		f := &far{Ledger: tableledger.Memory(tableledger.Options{}), took: time.Second}
 		g := gather(t, f, ledger.GatherOptions{Calls: 1, Entries: 2})
 		var wg sync.WaitGroup
 		var left, stayed atomic.Int32
@@ -134,7 +134,7 @@ func TestWhoLeavesHoldsNobodyUp(t *testing.T) {
 
 func TestAnErrorIsThatOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &far{Ledger: memoryledger.New(memoryledger.Options{}), took: time.Second}
+		f := &far{Ledger: tableledger.Memory(tableledger.Options{}), took: time.Second}
 		f.fails.Store(true)
 		g := gather(t, f, ledger.GatherOptions{Calls: 1})
 		var wg sync.WaitGroup
@@ -178,7 +178,7 @@ func TestACallHasAnEnd(t *testing.T) {
 }
 
 func TestGatherRefusesNonsense(t *testing.T) {
-	l := memoryledger.New(memoryledger.Options{})
+	l := tableledger.Memory(tableledger.Options{})
 	for _, o := range []ledger.GatherOptions{{Calls: -1}, {Entries: -1}, {Timeout: -1}} {
 		if _, err := ledger.Gather(l, o); err == nil {
 			t.Errorf("Gather(%+v): no error", o)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -33,8 +33,8 @@ func Example() {
 	sys, err := crm.New(crm.Parts{
 		Queues:      memoryqueue.New(memoryqueue.Options{}),
 		DeadLetters: letters,
-		Log:         memoryledger.New(memoryledger.Options{}),
-		Replays:     memoryledger.New(memoryledger.Options{}),
+		Log:         tableledger.Memory(tableledger.Options{}),
+		Replays:     tableledger.Memory(tableledger.Options{}),
 		Profiles:    profiles,
 		Handlers: []handler.Spec{{Name: "welcome", Types: []string{"member.created"}, Handler: handler.Func(func(_ context.Context, c *handler.Call) error {
 			welcomed <- fmt.Sprintf("welcome %s, new: %v", c.Event.Identity.Email, c.New)

@@ -19,8 +19,8 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -71,8 +71,8 @@ func memory(t *testing.T) stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stores{queues: memoryqueue.New(memoryqueue.Options{}), letters: letters, log: memoryledger.New(memoryledger.Options{}),
-		replays: memoryledger.New(memoryledger.Options{}), profiles: profiles}
+	return stores{queues: memoryqueue.New(memoryqueue.Options{}), letters: letters, log: tableledger.Memory(tableledger.Options{}),
+		replays: tableledger.Memory(tableledger.Options{}), profiles: profiles}
 }
 
 func sqlite(t *testing.T) stores {

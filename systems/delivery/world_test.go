@@ -17,9 +17,10 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -120,7 +121,7 @@ type world struct {
 	*partners
 	queues  queue.Store
 	letters deadletter.Store
-	sent    *memoryledger.Ledger
+	sent    *tableledger.Ledger[*memorytable.Tx]
 	sys     *delivery.System
 	stop    func()
 }
@@ -145,7 +146,7 @@ func in(t *testing.T, o delivery.Options, ps []partner.Partner, test func(w *wor
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.queues, w.letters, w.sent = memoryqueue.New(memoryqueue.Options{}), l, memoryledger.New(memoryledger.Options{})
+		w.queues, w.letters, w.sent = memoryqueue.New(memoryqueue.Options{}), l, tableledger.Memory(tableledger.Options{})
 		w.start(o, ps)
 		test(w)
 		w.stop()

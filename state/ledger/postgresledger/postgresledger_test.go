@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/ledgertest"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 // quick runs fewer random cases unless a number was asked for: each commit takes its time.
@@ -110,6 +110,6 @@ func TestSameAsInMemory(t *testing.T) {
 	quick(t, "60")
 	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off")
 	ledgertest.Same(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) }, func(now func() time.Time) ledger.Store {
-		return memoryledger.New(memoryledger.Options{Now: now})
+		return tableledger.Memory(tableledger.Options{Now: now})
 	})
 }

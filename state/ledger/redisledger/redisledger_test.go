@@ -12,8 +12,8 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/ledgertest"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 var background = context.Background()
@@ -90,5 +90,5 @@ func TestSameAsInMemory(t *testing.T) {
 }
 
 func inMemory(now func() time.Time) ledger.Store {
-	return memoryledger.New(memoryledger.Options{Now: now})
+	return tableledger.Memory(tableledger.Options{Now: now})
 }

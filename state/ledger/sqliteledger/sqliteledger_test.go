@@ -11,8 +11,8 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/ledgertest"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
 func TestConformance(t *testing.T) { ledgertest.Run(t, harness) }
@@ -101,6 +101,6 @@ func TestSameAsInMemory(t *testing.T) {
 		_ = flag.Set("rapid.checks", "20")
 	}
 	ledgertest.Same(t, harness, func(now func() time.Time) ledger.Store {
-		return memoryledger.New(memoryledger.Options{Now: now})
+		return tableledger.Memory(tableledger.Options{Now: now})
 	})
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/metrics/metricstest"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmmetrics"
@@ -265,7 +265,7 @@ func TestBesideDelivery(t *testing.T) {
 	c := crmmetrics.New()
 	sys, parts := system(t, crm.Options{Finished: c.Finished}, handler.Spec{Name: "all", Types: []string{"order.*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return nil })})
 	c.Watch(sys)
-	d, err := delivery.New(delivery.Parts{Queues: parts.Queues, DeadLetters: parts.DeadLetters, Sent: memoryledger.New(memoryledger.Options{})}, delivery.Options{})
+	d, err := delivery.New(delivery.Parts{Queues: parts.Queues, DeadLetters: parts.DeadLetters, Sent: tableledger.Memory(tableledger.Options{})}, delivery.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

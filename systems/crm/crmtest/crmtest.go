@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -27,8 +27,8 @@ func Parts(t testing.TB, handlers ...handler.Spec) crm.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Log: memoryledger.New(memoryledger.Options{}),
-		Replays: memoryledger.New(memoryledger.Options{}), Profiles: profiles, Handlers: handlers}
+	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Log: tableledger.Memory(tableledger.Options{}),
+		Replays: tableledger.Memory(tableledger.Options{}), Profiles: profiles, Handlers: handlers}
 }
 
 // New makes a system of parts.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
@@ -390,7 +390,7 @@ func TestARaceOfManyKeysForOneOrder(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
-	l, q := memoryledger.New(memoryledger.Options{}), memoryqueue.New(memoryqueue.Options{})
+	l, q := tableledger.Memory(tableledger.Options{}), memoryqueue.New(memoryqueue.Options{})
 	for _, o := range []accept.Options{{Keep: time.Second}, {Timeout: -1}, {Batch: -1}, {Lease: 15 * time.Second}, {Gather: ledger.GatherOptions{Calls: -1}}} {
 		if _, err := accept.New(l, q, o); err == nil {
 			t.Errorf("%+v is taken", o)

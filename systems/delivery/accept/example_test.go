@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/event"
@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	endpoint, err := accept.New(memoryledger.New(memoryledger.Options{}), memoryqueue.New(memoryqueue.Options{}), accept.Options{})
+	endpoint, err := accept.New(tableledger.Memory(tableledger.Options{}), memoryqueue.New(memoryqueue.Options{}), accept.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

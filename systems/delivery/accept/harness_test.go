@@ -16,9 +16,9 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
@@ -68,13 +68,13 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 		return &stores{clock: c, ledger: &faultyLedger{Store: l(c.Now)}, queue: &faultyQueue{Queues: q}, all: q, capped: capped, site: testenv.Name("site")}
 	}
 	t.Run("memory", func(t *testing.T) {
-		run(t, with(func(now func() time.Time) ledger.Store { return memoryledger.New(memoryledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),
+		run(t, with(func(now func() time.Time) ledger.Store { return tableledger.Memory(tableledger.Options{Now: now}) }, memoryqueue.New(memoryqueue.Options{}),
 			func(*testing.T) queue.Core { return memoryqueue.New(memoryqueue.Options{Capacity: 2}) }))
 	})
 	t.Run("memory at once", func(t *testing.T) {
 		var l ledger.Store
 		s := with(func(now func() time.Time) ledger.Store {
-			l = memoryledger.New(memoryledger.Options{Now: now})
+			l = tableledger.Memory(tableledger.Options{Now: now})
 			return l
 		}, &named{memoryqueue.New(memoryqueue.Options{}), map[string]bool{}}, func(*testing.T) queue.Core {
 			return &named{memoryqueue.New(memoryqueue.Options{Capacity: 2}), map[string]bool{}}

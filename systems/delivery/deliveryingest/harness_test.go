@@ -18,7 +18,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
-	"github.com/tidemill/tidemill/state/ledger/memoryledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -107,7 +107,7 @@ func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := accept.New(memoryledger.New(memoryledger.Options{Now: d.clock}), d.queues, accept.Options{Now: d.clock})
+	a, err := accept.New(tableledger.Memory(tableledger.Options{Now: d.clock}), d.queues, accept.Options{Now: d.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
