@@ -5,7 +5,8 @@
 //	db, err := open.SQLite(ctx, "club.db")
 //	defer db.Close()
 //	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
-//	log, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"})
+//	t, err := sqlitetable.New(ctx, db, tableledger.Spec("crm"))
+//	log := tableledger.New(t, tableledger.Options{})
 //
 // All backends of one process share an opened database. The program that opened it closes it,
 // after the systems have ended. Addresses may hold passwords: no error and no String shows them.
@@ -14,6 +15,7 @@ package open
 import (
 	"context"
 	"crypto/tls"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
@@ -22,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -47,6 +50,16 @@ type PostgresDB = postgresdb.DB
 // tidemill_.
 func Postgres(ctx context.Context, url tidemill.Secret, conns int) (*PostgresDB, error) {
 	return postgresdb.Open(ctx, url, postgresdb.Options{Conns: conns})
+}
+
+// PostgresClock reads the clock of db's server, until ctx ends: for leases of processes that share
+// it. It asks the server about once a minute.
+func PostgresClock(ctx context.Context, db *PostgresDB) (now func() time.Time, err error) {
+	c, err := serverclock.Postgres(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return c.Now, nil
 }
 
 // Redis connects to redis://user:password@host:6379/0, or rediss:// with TLS; a cluster and

@@ -11,9 +11,11 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/open"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
 )
 
 // outside is a program of another module. What it needs it has from packages that it may
@@ -29,10 +31,11 @@ import (
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -40,13 +43,13 @@ import (
 func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	db := must(open.SQLite(ctx, filepath.Join(os.Args[1], "club.db")))
-	log := must(sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"}))
+	log := tableledger.New(must(sqlitetable.New(ctx, db, tableledger.Spec("crm"))), tableledger.Options{})
 	done := make(chan struct{})
 	sys := must(crm.New(crm.Parts{
 		Queues:   must(sqlitequeue.New(ctx, db, sqlitequeue.Options{})),
 		DeadLetters: must(sqlitedeadletter.New(ctx, db, deadletter.Options{})),
 		Log:      log,
-		Replays:  must(sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})),
+		Replays:  tableledger.New(must(sqlitetable.New(ctx, db, tableledger.Spec("crm_replay"))), tableledger.Options{}),
 		Profiles: must(sqliteprofile.New(ctx, db, profile.Options{})),
 		Handlers: []handler.Spec{{Name: "scores", Types: []string{"score.*"}, Handler: handler.InTransaction(log,
 			func(_ context.Context, tx *open.SQLiteTx, calls []*handler.Call) error {
@@ -121,8 +124,17 @@ func TestServersAreOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := postgresledger.New(t.Context(), db, postgresledger.Options{Name: "club"}); err != nil {
+	log, err := postgrestable.New(t.Context(), db, tableledger.Spec("club"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	now, err := open.PostgresClock(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &ledger.Entry{Key: "k"}
+	if err := tableledger.New(log, tableledger.Options{Now: now}).Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{}); err != nil || e.State != ledger.Fresh || e.Started.IsZero() {
+		t.Errorf("%+v, %v; want it begun", e, err)
 	}
 	client, err := open.Redis(t.Context(), tidemill.NewSecret(testenv.Start(t, testenv.PrivateRedis).URL))
 	if err != nil {

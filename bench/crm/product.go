@@ -12,18 +12,20 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -55,12 +57,15 @@ func (o *opened) embedded(ctx context.Context, file string) error {
 	if o.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
 		return err
 	}
-	if o.Log, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"}); err != nil {
+	log, err := sqlitetable.New(ctx, db, tableledger.Spec("crm"))
+	if err != nil {
 		return err
 	}
-	if o.Replays, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"}); err != nil {
+	replays, err := sqlitetable.New(ctx, db, tableledger.Spec("crm_replay"))
+	if err != nil {
 		return err
 	}
+	o.Log, o.Replays = tableledger.New(log, tableledger.Options{}), tableledger.New(replays, tableledger.Options{})
 	o.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{})
 	return err
 }
@@ -82,14 +87,20 @@ func (o *opened) onServers(ctx context.Context, p *part) error {
 		return err
 	}
 	o.close = append(o.close, func() error { db.Close(); return nil })
-	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: "crm"})
+	clock, err := serverclock.Postgres(ctx, db)
 	if err != nil {
 		return err
 	}
-	if o.Log, err = ledger.GatherStore(log, ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
+	log, err := postgrestable.New(ctx, db, tableledger.Spec("crm"))
+	if err != nil {
 		return err
 	}
-	if o.Replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "crm_replay"}); err != nil {
+	replays, err := postgrestable.New(ctx, db, tableledger.Spec("crm_replay"))
+	if err != nil {
+		return err
+	}
+	o.Replays = tableledger.New(replays, tableledger.Options{Now: clock.Now})
+	if o.Log, err = ledger.GatherStore(tableledger.New(log, tableledger.Options{Now: clock.Now}), ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
 		return err
 	}
 	o.Profiles, err = postgresprofile.New(ctx, db, profile.Options{})

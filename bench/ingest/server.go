@@ -28,12 +28,13 @@ import (
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
@@ -173,15 +174,16 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "ingest"})
+	keys, err := sqlitetable.New(ctx, db, tableledger.Spec("ingest"))
 	if err != nil {
 		return nil, err
 	}
+	l := tableledger.New(keys, tableledger.Options{})
 	q, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return serveIngest(ctx, l, q, sqliteaccept.New(l, q), func() { _ = db.Close() })
+	return serveIngest(ctx, l, q, sqliteaccept.New(l, keys, q), func() { _ = db.Close() })
 }
 
 // serveIngest starts the product's ingest API.

@@ -2,8 +2,6 @@ package system
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -13,10 +11,6 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/source/kafkasource"
-	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
-	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 )
 
 // waiting is how many commands of one system may wait at a Redis at once, each on a connection of
@@ -100,27 +94,6 @@ func server[T any](h *Host, product string, at config.URL, open func() (T, func(
 	h.OnClose(func() error { end(); return nil })
 	h.Look(look)
 	return c, nil
-}
-
-// Ledger is a ledger that as many instances share as can, of what systems have asked for: in the
-// common PostgreSQL, else the common Redis, else the embedded database, else any Redis; nil: nowhere.
-func (h *Host) Ledger(ctx context.Context, name string) (ledger.Store, error) {
-	if db, ok := h.servers["postgres "+string(h.Config.Postgres.URL)].(*postgresdb.DB); ok {
-		return postgresledger.New(ctx, db, postgresledger.Options{Name: name})
-	}
-	c, shared := h.servers["redis "+string(h.Config.Redis.URL)].(redisconn.Client)
-	if !shared && h.file != nil {
-		return sqliteledger.New(ctx, h.file.DB, sqliteledger.Options{Name: name, Now: h.Now})
-	}
-	for _, key := range slices.Sorted(maps.Keys(h.servers)) {
-		if other, ok := h.servers[key].(redisconn.Client); ok && c == nil {
-			c = other
-		}
-	}
-	if c == nil {
-		return nil, nil
-	}
-	return redisledger.New(c, redisledger.Options{Name: name})
 }
 
 // KafkaSource is a pipeline's member of a consumer group; instance: it keeps its name over

@@ -21,10 +21,11 @@ import (
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -45,7 +46,7 @@ type Option func(*opening) error
 type opening struct {
 	options  crm.Options
 	handlers []handler.Spec
-	log      *sqliteledger.Ledger
+	log      *tableledger.Ledger[*open.SQLiteTx]
 	profiles *sqliteprofile.Store
 }
 
@@ -98,9 +99,11 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 		}
 	}()
 	o := &opening{options: crm.Options{Create: true}}
-	if o.log, err = sqliteledger.New(ctx, c.file, sqliteledger.Options{Name: crm.Name}); err != nil {
+	log, err := sqlitetable.New(ctx, c.file, tableledger.Spec(crm.Name))
+	if err != nil {
 		return nil, err
 	}
+	o.log = tableledger.New(log, tableledger.Options{})
 	if c.profiles, err = sqliteprofile.New(ctx, c.file, profile.Options{}); err != nil {
 		return nil, err
 	}
@@ -117,11 +120,11 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if c.dead, err = sqlitedeadletter.New(ctx, c.file, deadletter.Options{Now: o.options.Now}); err != nil {
 		return nil, err
 	}
-	replays, err := sqliteledger.New(ctx, c.file, sqliteledger.Options{Name: crm.Name + "_replay"})
+	replays, err := sqlitetable.New(ctx, c.file, tableledger.Spec(crm.Name+"_replay"))
 	if err != nil {
 		return nil, err
 	}
-	c.System, err = crm.New(crm.Parts{Queues: queues, DeadLetters: c.dead, Log: o.log, Replays: replays, Profiles: c.profiles, Handlers: o.handlers}, o.options)
+	c.System, err = crm.New(crm.Parts{Queues: queues, DeadLetters: c.dead, Log: o.log, Replays: tableledger.New(replays, tableledger.Options{}), Profiles: c.profiles, Handlers: o.handlers}, o.options)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
@@ -36,6 +35,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -132,11 +132,10 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if p.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{}); err != nil {
 		return err
 	}
-	if p.Log, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"}); err != nil {
-		return err
-	}
-	p.Replays, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})
-	return err
+	log, err1 := sqlitetable.New(ctx, db, tableledger.Spec("crm"))
+	replays, err2 := sqlitetable.New(ctx, db, tableledger.Spec("crm_replay"))
+	p.Log, p.Replays = tableledger.New(log, tableledger.Options{}), tableledger.New(replays, tableledger.Options{})
+	return errors.Join(err1, err2)
 }
 
 // onRedis puts everything but the profiles into a Redis: the application resolves these itself,

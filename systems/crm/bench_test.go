@@ -10,7 +10,6 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue"
@@ -38,15 +37,11 @@ func embedded(b *testing.B, ahead int) {
 	fatal(b, err)
 	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	fatal(b, err)
-	log, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"})
-	fatal(b, err)
-	replays, err := sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})
-	fatal(b, err)
 	profiles, err := sqliteprofile.New(ctx, db, profile.Options{})
 	fatal(b, err)
 	var done atomic.Int64
 	all := make(chan struct{})
-	sys, err := crm.New(crm.Parts{Queues: queues, DeadLetters: letters, Log: log, Replays: replays, Profiles: profiles,
+	sys, err := crm.New(crm.Parts{Queues: queues, DeadLetters: letters, Log: ledgerIn(b, db, "crm"), Replays: ledgerIn(b, db, "crm_replay"), Profiles: profiles,
 		Handlers: []handler.Spec{{Name: "nothing", Types: []string{"*"}, Handler: handler.Func(func(context.Context, *handler.Call) error { return nil })}}},
 		crm.Options{Create: true, Ahead: ahead, PerSecond: -1, PerTenant: -1, Finished: func(crm.Attempt) {
 			if done.Add(1)%n == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -152,7 +152,7 @@ func (l mortalLedger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*led
 
 // Within implements ledger.Transactor in SQLite.
 func (l mortalLedger) Within(ctx context.Context, es []*ledger.Entry, do func(context.Context, *sqlitedb.Tx) error) error {
-	return l.m.do(l.name+".Within", func() error { return l.Store.(*sqliteledger.Ledger).Within(ctx, es, do) })
+	return l.m.do(l.name+".Within", func() error { return l.Store.(*tableledger.Ledger[*sqlitedb.Tx]).Within(ctx, es, do) })
 }
 
 type mortalProfiles struct {

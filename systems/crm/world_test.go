@@ -19,7 +19,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
@@ -27,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -84,13 +84,17 @@ func sqlite(t *testing.T) stores {
 	fatal(t, err)
 	s.letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	fatal(t, err)
-	s.log, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm"})
-	fatal(t, err)
-	s.replays, err = sqliteledger.New(ctx, db, sqliteledger.Options{Name: "crm_replay"})
-	fatal(t, err)
+	s.log, s.replays = ledgerIn(t, db, "crm"), ledgerIn(t, db, "crm_replay")
 	s.profiles, err = sqliteprofile.New(ctx, db, profile.Options{})
 	fatal(t, err)
 	return s
+}
+
+func ledgerIn(t testing.TB, db *sqlitedb.DB, name string) *tableledger.Ledger[*sqlitedb.Tx] {
+	t.Helper()
+	s, err := sqlitetable.New(t.Context(), db, tableledger.Spec(name))
+	fatal(t, err)
+	return tableledger.New(s, tableledger.Options{})
 }
 
 func fatal(t testing.TB, err error) {

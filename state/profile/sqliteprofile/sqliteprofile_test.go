@@ -9,11 +9,12 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/internal/rules"
 	"github.com/tidemill/tidemill/state/profile/profiletest"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 func TestConformance(t *testing.T) { profiletest.Run(t, harness) }
@@ -24,7 +25,7 @@ func harness(t *testing.T, o profile.Options) profiletest.Harness {
 	path := filepath.Join(t.TempDir(), "t.db")
 	var db *sqlitedb.DB
 	var s *sqliteprofile.Store
-	var l *sqliteledger.Ledger
+	var l *tableledger.Ledger[*sqlitedb.Tx]
 	shut := func() {
 		if db == nil {
 			return
@@ -41,9 +42,11 @@ func harness(t *testing.T, o profile.Options) profiletest.Harness {
 		if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 2, CacheMiB: 4}); err != nil {
 			t.Fatal(err)
 		}
-		if l, err = sqliteledger.New(t.Context(), db, sqliteledger.Options{}); err != nil {
+		entries, err := sqlitetable.New(t.Context(), db, tableledger.Spec(""))
+		if err != nil {
 			t.Fatal(err)
 		}
+		l = tableledger.New(entries, tableledger.Options{})
 		if s, err = sqliteprofile.New(t.Context(), db, o); err != nil {
 			t.Fatal(err)
 		}

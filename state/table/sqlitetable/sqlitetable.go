@@ -46,6 +46,9 @@ func New[T any](ctx context.Context, db *sqlitedb.DB, spec table.Spec[T]) (*Stor
 // In is the table in a transaction of its database.
 func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] { return tx[T]{s, raw} }
 
+// Of reports whether the table is in that file.
+func (s *Store[T]) Of(db *sqlitedb.DB) bool { return s.db == db }
+
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
 	return s.db.Read(ctx, func(raw *sqlitedb.Tx) error { return do(s.In(ctx, raw)) })

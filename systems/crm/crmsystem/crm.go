@@ -18,8 +18,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -186,7 +184,6 @@ func (w *wiring) stores(ctx context.Context) (*stores, error) {
 
 // embedded puts the embedded database behind every role.
 func (w *wiring) embedded(ctx context.Context, s *stores) error {
-	now := w.Now
 	f, err := w.File(ctx)
 	if err != nil {
 		return err
@@ -195,11 +192,11 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	if w.own.Postgres() != "" {
 		return nil
 	}
-	log, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: logName, Now: now})
+	log, err := w.SQLiteLedger(ctx, f.DB, logName)
 	if err != nil {
 		return err
 	}
-	profiles, err := sqliteprofile.New(ctx, f.DB, profile.Options{Now: now})
+	profiles, err := sqliteprofile.New(ctx, f.DB, profile.Options{Now: w.Now})
 	if err != nil {
 		return err
 	}
@@ -210,7 +207,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	if w.own.Redis() != "" {
 		w.Look(func(context.Context) []preflight.Finding { return []preflight.Finding{aloneOnRedis()} })
 	}
-	s.replays, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: replaysName, Now: now})
+	s.replays, err = w.SQLiteLedger(ctx, f.DB, replaysName)
 	return err
 }
 
@@ -221,7 +218,7 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: logName})
+	log, err := w.PostgresLedger(ctx, db, logName)
 	if err != nil {
 		return err
 	}
@@ -236,7 +233,7 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 	if s.log, err = ledger.GatherStore(log, gather); err != nil {
 		return err
 	}
-	if s.replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: replaysName}); err != nil {
+	if s.replays, err = w.PostgresLedger(ctx, db, replaysName); err != nil {
 		return err
 	}
 	if s.projects, err = postgresproject.New(ctx, db); err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
@@ -117,10 +118,11 @@ func TestAttributesInTheTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	log, err := sqliteledger.New(t.Context(), db, sqliteledger.Options{})
+	entries, err := sqlitetable.New(t.Context(), db, tableledger.Spec(""))
 	if err != nil {
 		t.Fatal(err)
 	}
+	log := tableledger.New(entries, tableledger.Options{})
 	p, err := sqliteprofile.New(t.Context(), db, profile.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/sqliteaccept"
@@ -84,7 +84,8 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 		run(t, s.atOnce(func(q queue.Core) accept.Transaction { return memoryTransaction{one, l, q.(*named)} }))
 	})
 	t.Run("sqlite", func(t *testing.T) {
-		var l *sqliteledger.Ledger
+		var keys *sqlitetable.Store[ledger.Record]
+		var l *tableledger.Ledger[*sqlitetable.Tx]
 		fresh := func() *stores {
 			db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
 			if err != nil {
@@ -99,14 +100,15 @@ func each(t *testing.T, run func(t *testing.T, s *stores)) {
 				return q
 			}
 			opened := func(now func() time.Time) ledger.Store {
-				if l, err = sqliteledger.New(t.Context(), db, sqliteledger.Options{Name: "ingest", Now: now}); err != nil {
+				if keys, err = sqlitetable.New(t.Context(), db, tableledger.Spec("ingest")); err != nil {
 					t.Fatal(err)
 				}
+				l = tableledger.New(keys, tableledger.Options{Now: now})
 				return l
 			}
 			return with(opened, open(sqlitequeue.Options{}), func(*testing.T) queue.Core { return open(sqlitequeue.Options{Capacity: 2}) })
 		}
-		of := func(q queue.Core) accept.Transaction { return sqliteaccept.New(l, q.(*sqlitequeue.Store)) }
+		of := func(q queue.Core) accept.Transaction { return sqliteaccept.New(l, keys, q.(*sqlitequeue.Store)) }
 		s := fresh()
 		run(t, s)
 		other := fresh()

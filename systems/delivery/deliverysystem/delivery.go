@@ -15,12 +15,12 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/accept/redisaccept"
@@ -139,12 +139,13 @@ func (w *wiring) embedded(ctx context.Context, d *stores) (err error) {
 		return err
 	}
 	d.queues, d.letters, d.projects = f.Queues, f.DeadLetters, f.Projects
-	keys, err := sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "keys", Now: w.Now})
+	t, err := sqlitetable.New(ctx, f.DB, tableledger.Spec("keys"))
 	if err != nil {
 		return err
 	}
-	d.keys, d.transaction = keys, sqliteaccept.New(keys, f.Queues)
-	d.sent, err = sqliteledger.New(ctx, f.DB, sqliteledger.Options{Name: "sent", Now: w.Now})
+	keys := tableledger.New(t, tableledger.Options{Now: w.Now})
+	d.keys, d.transaction = keys, sqliteaccept.New(keys, t, f.Queues)
+	d.sent, err = w.SQLiteLedger(ctx, f.DB, "sent")
 	return err
 }
 
@@ -154,7 +155,7 @@ func (w *wiring) sentInPostgres(ctx context.Context, d *stores) error {
 	if err != nil {
 		return err
 	}
-	if d.sent, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "sent"}); err != nil {
+	if d.sent, err = w.PostgresLedger(ctx, db, "sent"); err != nil {
 		return err
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("what was sent: PostgreSQL, %s", w.Config.Postgres.URL))

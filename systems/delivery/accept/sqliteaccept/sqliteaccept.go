@@ -8,8 +8,9 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/sqliteledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 )
 
@@ -17,11 +18,14 @@ type transaction struct {
 	queue *sqlitequeue.Beside[*ledger.Entry]
 }
 
-// New makes the Transaction of a ledger and queues in one file. It is nil if they are in two.
-func New(l *sqliteledger.Ledger, q *sqlitequeue.Store) accept.Transaction {
-	done := l.Done()
+// New makes the Transaction of queues and a ledger, which stands on table t, in one file. It is
+// nil if they are in two.
+func New(l *tableledger.Ledger[*sqlitetable.Tx], t *sqlitetable.Store[ledger.Record], q *sqlitequeue.Store) accept.Transaction {
 	b := sqlitequeue.NewBeside(q, sqlitequeue.Part[*ledger.Entry]{
-		Name: func(e *ledger.Entry) string { return e.Key }, Known: done.Known, Keep: done.Keep, In: done.In})
+		Name:  func(e *ledger.Entry) string { return e.Key },
+		Known: func(tx *sqlitetable.Tx, es []*ledger.Entry) ([]bool, error) { return l.Known(t.In(tx), es) },
+		Keep:  func(tx *sqlitetable.Tx, es []*ledger.Entry) error { return l.Keep(t.In(tx), es) },
+		In:    t.Of})
 	if b == nil {
 		return nil
 	}
