@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		h := ledgertest.Harness{Ledger: l, Clock: c, Other: func(t *testing.T) ledger.Store { return named(t, "other_1") }}
 		h.Within = func(ctx context.Context, es []*ledger.Entry, do func(context.Context, func(string) error) error) error {
 			return l.Within(ctx, es, func(ctx context.Context, raw *memorytable.Tx) error {
-				return do(ctx, func(name string) error { return effects.In(raw).Put([]*effect{{Name: name}}) })
+				return do(ctx, func(name string) error { return effects.In(ctx, raw).Put([]*effect{{Name: name}}) })
 			})
 		}
 		h.Effects = func(t *testing.T) (names []string) {
