@@ -17,13 +17,14 @@ import (
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/definition/memorydefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/memorylock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
@@ -45,7 +46,7 @@ type world struct {
 	events   *memorywarehouse.Store
 	letters  *memorydeadletter.Store
 	locks    *memorylock.Locks
-	defs     *memorydefinition.Definitions
+	defs     *tabledefinition.Definitions[*memorytable.Tx]
 	projects *memoryproject.Projects
 
 	load    *workload
@@ -81,7 +82,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 	}
 	w.letters = letters
 	w.locks = memorylock.New(memorylock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
-	w.defs = memorydefinition.New()
+	w.defs = tabledefinition.Memory()
 	w.projects = memoryproject.New()
 	if err := w.projects.Ensure(w.ctx, project.Project{ID: projectID, Name: "sim"}, project.HashOf(tidemill.NewSecret(ingestKey))); err != nil {
 		panic(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/source/kafkasource"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/definition/memorydefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/memorylock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -37,7 +37,7 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 	}
 	events := memorywarehouse.New()
 	parts := analytics.Parts{Persons: memoryperson.New(memoryperson.Options{}), Warehouse: events,
-		Definitions: memorydefinition.New(), DeadLetters: letters, Locks: memorylock.New(memorylock.Options{})}
+		Definitions: tabledefinition.Memory(), DeadLetters: letters, Locks: memorylock.New(memorylock.Options{})}
 	run := func() (s *kafkasource.Source, stop func()) {
 		s = w.source(kafkasource.Options{})
 		parts.Source = s

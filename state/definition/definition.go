@@ -2,12 +2,14 @@
 // property names a project has seen, and the type of each property's values. It helps people who
 // build queries; its failures never fail events.
 //
-// Backends: memorydefinition, sqlitedefinition, postgresdefinition. Promises are cases of
-// definitiontest.
+// Backends: tabledefinition, on any table, and postgresdefinition, in the tables of another
+// program. redisdefinition drops the caches of that program. Promises are cases of definitiontest.
 package definition
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,6 +73,17 @@ type Batch struct {
 	Events          []Event
 	Properties      []Property
 	EventProperties []EventProperty
+}
+
+// Sort sorts it as List does.
+func (b *Batch) Sort() {
+	slices.SortFunc(b.Events, func(x, y Event) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(b.Properties, func(x, y Property) int {
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Of, y.Of))
+	})
+	slices.SortFunc(b.EventProperties, func(x, y EventProperty) int {
+		return cmp.Or(cmp.Compare(x.Event, y.Event), cmp.Compare(x.Property, y.Property), cmp.Compare(x.Of, y.Of))
+	})
 }
 
 // Definitions is the role.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,6 +48,8 @@ var cases = []struct {
 	{"a batch may be larger than a statement", "a new product brings its names at once", large},
 	{"an empty batch is nothing", "most flushes bring nothing new", empty},
 	{"concurrent upserts come to the same", "several instances flush at once", concurrent},
+	{"concurrent upserts of many names do not stop each other", "instances find names in any order", manyAtOnce},
+	{"names may be of any length", "events are what their senders call them", long},
 	{"an ended context changes nothing", "a stop must not be held up", endedContext},
 	{"definitions outlive a restart", "they are found out once", restart},
 }
@@ -196,6 +200,48 @@ func concurrent(t *testing.T, h Harness) {
 	}
 	wg.Wait()
 	want(t, h.Definitions, projectA, small(definition.Numeric, noon.Add(9*time.Hour)))
+}
+
+func manyAtOnce(t *testing.T, h Harness) {
+	many := func(at time.Time) (b definition.Batch) {
+		b.Events = []definition.Event{event("buy", at)}
+		for i := range 200 {
+			name := fmt.Sprintf("p%03d", i)
+			b.Properties = append(b.Properties, property(name, definition.OfEvent, definition.Numeric, at))
+			b.EventProperties = append(b.EventProperties, pair("buy", name, definition.OfEvent, at))
+		}
+		return b
+	}
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 10 {
+				b := many(noon.Add(time.Duration(j) * time.Hour))
+				if i%2 == 1 {
+					slices.Reverse(b.Properties)
+					slices.Reverse(b.EventProperties)
+				}
+				if err := h.Definitions.Upsert(t.Context(), &b); err != nil {
+					t.Errorf("Upsert: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want(t, h.Definitions, projectA, many(noon.Add(9*time.Hour)))
+}
+
+func long(t *testing.T, h Harness) {
+	a, b := strings.Repeat("é", 3000), strings.Repeat("é", 3001)
+	batch := definition.Batch{
+		Events:          []definition.Event{event(a, noon), event(b, one)},
+		Properties:      []definition.Property{property(a, definition.OfEvent, definition.String, noon), property(b, definition.OfEvent, definition.Numeric, noon)},
+		EventProperties: []definition.EventProperty{pair("a", "bc", definition.OfEvent, noon), pair("ab", "c", definition.OfEvent, noon), pair(a, b, definition.OfEvent, one)},
+	}
+	for range 2 {
+		upsert(t, h.Definitions, batch)
+		want(t, h.Definitions, projectA, batch)
+	}
 }
 
 func endedContext(t *testing.T, h Harness) {

@@ -1,13 +1,11 @@
-// Package postgresdefinition keeps definitions in PostgreSQL, in tables that people edit
-// too: it never touches their descriptions, tags and verdicts, and writes only what
-// changes.
+// Package postgresdefinition keeps definitions in the PostgreSQL tables of the product analytics
+// system that one migrates from. Its programs and people read and edit them too: it never touches
+// their descriptions, tags and verdicts, and writes only what changes.
 package postgresdefinition
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -136,13 +134,7 @@ func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.
 	if err != nil {
 		return nil, fmt.Errorf("list definitions of project %s: %w", project, err)
 	}
-	slices.SortFunc(b.Events, func(x, y definition.Event) int { return cmp.Compare(x.Name, y.Name) })
-	slices.SortFunc(b.Properties, func(x, y definition.Property) int {
-		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Of, y.Of))
-	})
-	slices.SortFunc(b.EventProperties, func(x, y definition.EventProperty) int {
-		return cmp.Or(cmp.Compare(x.Event, y.Event), cmp.Compare(x.Property, y.Property), cmp.Compare(x.Of, y.Of))
-	})
+	b.Sort()
 	return b, nil
 }
 

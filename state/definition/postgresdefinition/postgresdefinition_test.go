@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -180,29 +179,6 @@ func TestNamesThatColumnsCannotHold(t *testing.T) {
 	if slices.Sort(want); err != nil || !slices.Equal(got, want) {
 		t.Errorf("List: %q, %v; want %q", got, err, want)
 	}
-}
-
-func TestInstancesDoNotLockEachOtherOut(t *testing.T) {
-	testenv.Need(t)
-	url := testenv.Postgres(t)
-	addProjects(t, open(t, url))
-	var wg sync.WaitGroup
-	for g := range 4 {
-		s := definitions(t, open(t, url))
-		wg.Go(func() {
-			for i := range 20 {
-				b := batch(200, noon.Add(time.Duration(i)*time.Hour))
-				if g%2 == 1 {
-					slices.Reverse(b.Properties)
-					slices.Reverse(b.EventProperties)
-				}
-				if err := s.Upsert(t.Context(), b); err != nil {
-					t.Errorf("Upsert: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func BenchmarkUpsert(b *testing.B) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/definitiontest"
-	"github.com/tidemill/tidemill/state/definition/memorydefinition"
 	"github.com/tidemill/tidemill/state/definition/redisdefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 )
 
 func wrap(t *testing.T, client rueidis.Client, of definition.Definitions) *redisdefinition.Definitions {
@@ -29,7 +29,7 @@ func wrap(t *testing.T, client rueidis.Client, of definition.Definitions) *redis
 func TestConformance(t *testing.T) {
 	client := redistest.Connect(t, testenv.Redis(t))
 	definitiontest.Run(t, func(t *testing.T) definitiontest.Harness {
-		return definitiontest.Harness{Definitions: wrap(t, client, memorydefinition.New())}
+		return definitiontest.Harness{Definitions: wrap(t, client, tabledefinition.Memory())}
 	})
 }
 
@@ -51,9 +51,9 @@ func TestNewNamesDropTheCachesOfTheirKindAndProject(t *testing.T) {
 			batch definition.Batch
 			want  []bool // still there
 		}{
-			{"an event", memorydefinition.New(), definition.Batch{Events: []definition.Event{{Project: a, Name: "e", LastSeen: now}}}, []bool{false, true, true, true}},
-			{"properties", memorydefinition.New(), definition.Batch{Properties: []definition.Property{{Project: a, Name: "p", Of: definition.OfEvent}, {Project: b, Name: "p", Of: definition.OfPerson}}}, []bool{true, false, true, false}},
-			{"a pair of known names", memorydefinition.New(), definition.Batch{EventProperties: []definition.EventProperty{{Project: a, Event: "e", Property: "p"}}}, []bool{true, true, true, true}},
+			{"an event", tabledefinition.Memory(), definition.Batch{Events: []definition.Event{{Project: a, Name: "e", LastSeen: now}}}, []bool{false, true, true, true}},
+			{"properties", tabledefinition.Memory(), definition.Batch{Properties: []definition.Property{{Project: a, Name: "p", Of: definition.OfEvent}, {Project: b, Name: "p", Of: definition.OfPerson}}}, []bool{true, false, true, false}},
+			{"a pair of known names", tabledefinition.Memory(), definition.Batch{EventProperties: []definition.EventProperty{{Project: a, Event: "e", Property: "p"}}}, []bool{true, true, true, true}},
 			{"a failure", broken{}, definition.Batch{Events: []definition.Event{{Project: a, Name: "e"}}}, []bool{true, true, true, true}},
 		} {
 			for _, key := range all {
@@ -74,7 +74,7 @@ func TestNewNamesDropTheCachesOfTheirKindAndProject(t *testing.T) {
 
 func TestARedisThatIsAwayFailsNoUpsert(t *testing.T) {
 	link := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr)
-	store := memorydefinition.New()
+	store := tabledefinition.Memory()
 	d := wrap(t, redistest.Connect(t, "redis://"+link.Addr), store)
 	link.Refuse()
 	p := uuid.New()

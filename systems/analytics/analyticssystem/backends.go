@@ -9,13 +9,14 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
-	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -93,9 +94,11 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 	if b.warehouse, err = sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{}); err != nil {
 		return err
 	}
-	if b.definitions, err = sqlitedefinition.New(ctx, f.DB); err != nil {
+	definitions, err := sqlitetable.New(ctx, f.DB, tabledefinition.Spec())
+	if err != nil {
 		return err
 	}
+	b.definitions = tabledefinition.New(definitions)
 	b.locks, err = sqlitelock.New(ctx, f.DB, sqlitelock.Options{Now: w.Now})
 	return err
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project/sqliteproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticstest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
@@ -58,7 +59,7 @@ func (f *file) open() analyticstest.Harness {
 	ok(err)
 	events, err := sqlitewarehouse.New(ctx, db, sqlitewarehouse.Options{})
 	ok(err)
-	definitions, err := sqlitedefinition.New(ctx, db)
+	definitions, err := sqlitetable.New(ctx, db, tabledefinition.Spec())
 	ok(err)
 	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	ok(err)
@@ -68,7 +69,7 @@ func (f *file) open() analyticstest.Harness {
 	ok(err)
 	return open(t, analyticstest.Harness{
 		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
-		Persons: persons, Warehouse: events, Definitions: definitions, Letters: letters, Locks: locks, Projects: projects,
+		Persons: persons, Warehouse: events, Definitions: tabledefinition.New(definitions), Letters: letters, Locks: locks, Projects: projects,
 		Reopen: func() analyticstest.Harness { f.close(); return f.open() },
 	})
 }

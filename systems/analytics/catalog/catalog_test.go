@@ -15,7 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/state/definition"
-	"github.com/tidemill/tidemill/state/definition/memorydefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
@@ -27,7 +28,7 @@ var (
 
 // defs counts upserts and can be down.
 type defs struct {
-	*memorydefinition.Definitions
+	*tabledefinition.Definitions[*memorytable.Tx]
 	down    bool
 	upserts []*definition.Batch
 }
@@ -42,7 +43,7 @@ func (d *defs) Upsert(ctx context.Context, b *definition.Batch) error {
 
 func newCatalog(t testing.TB, o Options) (*Catalog, *defs) {
 	t.Helper()
-	d := &defs{Definitions: memorydefinition.New()}
+	d := &defs{Definitions: tabledefinition.Memory()}
 	c, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)
@@ -331,7 +332,7 @@ func TestAnUpsertBringsWhatIsNewAndNothingElse(t *testing.T) {
 
 func TestSeeAndFlushAtOnce(t *testing.T) {
 	cat, _ := newCatalog(t, Options{})
-	d := memorydefinition.New() // has a lock; the counting one has none
+	d := tabledefinition.Memory() // has a lock; the counting one has none
 	cat.defs = d
 	const lanes, each, wide = 4, 30, 200 // 24,000 properties and as many pairs, twice what may wait
 	var wg sync.WaitGroup

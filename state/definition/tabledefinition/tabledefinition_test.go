@@ -1,4 +1,4 @@
-package sqlitedefinition_test
+package tabledefinition_test
 
 import (
 	"fmt"
@@ -8,11 +8,31 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/definitiontest"
-	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
+	"github.com/tidemill/tidemill/state/definition/tabledefinition"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
+
+func TestInMemory(t *testing.T) {
+	definitiontest.Run(t, func(*testing.T) definitiontest.Harness {
+		return definitiontest.Harness{Definitions: tabledefinition.Memory()}
+	})
+}
+
+func onSQLite(t testing.TB, db *sqlitedb.DB) definition.Definitions {
+	t.Helper()
+	s, err := sqlitetable.New(t.Context(), db, tabledefinition.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tabledefinition.New(s)
+}
 
 // file opens a database again and again.
 type file struct {
@@ -41,17 +61,38 @@ func (f *file) open() definition.Definitions {
 	if f.db, err = sqlitedb.Open(f.t.Context(), f.path, sqlitedb.Options{}); err != nil {
 		f.t.Fatal(err)
 	}
-	s, err := sqlitedefinition.New(f.t.Context(), f.db)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return s
+	return onSQLite(f.t, f.db)
 }
 
-func TestConformance(t *testing.T) {
+func TestInSQLite(t *testing.T) {
 	definitiontest.Run(t, func(t *testing.T) definitiontest.Harness {
 		f := newFile(t)
 		return definitiontest.Harness{Definitions: f.open(), Reopen: f.open}
+	})
+}
+
+func TestInPostgreSQL(t *testing.T) {
+	testenv.Need(t)
+	url := testenv.Postgres(t)
+	definitiontest.Run(t, func(t *testing.T) definitiontest.Harness {
+		var db *postgresdb.DB
+		open := func() definition.Definitions {
+			var err error
+			if db, err = postgresdb.Open(t.Context(), tidemill.NewSecret(url), postgresdb.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(db.Close)
+			s, err := postgrestable.New(t.Context(), db, tabledefinition.Spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tabledefinition.New(s)
+		}
+		h := definitiontest.Harness{Definitions: open(), Reopen: open}
+		if _, err := db.Exec(t.Context(), "TRUNCATE tidemill_definition"); err != nil {
+			t.Fatal(err)
+		}
+		return h
 	})
 }
 
@@ -66,7 +107,7 @@ func batch(n int, at time.Time) *definition.Batch {
 	return b
 }
 
-func TestUnchangedRowsAreNotWritten(t *testing.T) {
+func TestUnchangedRecordsAreNotWritten(t *testing.T) {
 	f := newFile(t)
 	s := f.open()
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -84,30 +125,27 @@ func TestUnchangedRowsAreNotWritten(t *testing.T) {
 		}
 		return total() - before
 	}
-	if n := changes(batch(10, at)); n != 21 {
-		t.Errorf("the first upsert wrote %d rows, want 21", n)
-	}
-	if n := changes(batch(10, at)); n != 0 {
-		t.Errorf("the same again wrote %d rows, want none", n)
-	}
-	if n := changes(batch(10, at.Add(-time.Hour))); n != 0 {
-		t.Errorf("an older one wrote %d rows, want none", n)
-	}
-	if n := changes(batch(10, at.Add(time.Hour))); n != 21 {
-		t.Errorf("a newer one wrote %d rows, want 21", n)
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		want int
+	}{{"the first", at, 21}, {"the same again", at, 0}, {"an older one", at.Add(-time.Hour), 0}, {"a newer one", at.Add(time.Hour), 21}} {
+		if n := changes(batch(10, c.at)); n != c.want {
+			t.Errorf("%s wrote %d records, want %d", c.name, n, c.want)
+		}
 	}
 }
 
 func BenchmarkUpsertNew(b *testing.B) {
 	s := newFile(b).open()
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	rows := 0
+	records := 0
 	for b.Loop() {
 		at = at.Add(time.Hour)
 		if err := s.Upsert(b.Context(), batch(500, at)); err != nil {
 			b.Fatal(err)
 		}
-		rows += 1001
+		records += 1001
 	}
-	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(records)/b.Elapsed().Seconds(), "records/s")
 }

@@ -1,4 +1,4 @@
-package sqlitedefinition_test
+package tabledefinition_test
 
 import (
 	"context"
@@ -6,11 +6,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/definitiontest"
-	"github.com/tidemill/tidemill/state/definition/sqlitedefinition"
 )
 
 // again makes each call again that fails by a fault.
@@ -30,17 +28,6 @@ func (a again) List(ctx context.Context, project uuid.UUID) (*definition.Batch, 
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	definitiontest.Run(t, func(t *testing.T) definitiontest.Harness {
-		db := f.Open(t)
-		s, err := sqlitedbtest.Get(f, func() (*sqlitedefinition.Definitions, error) { return sqlitedefinition.New(t.Context(), db) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return definitiontest.Harness{Definitions: again{s, f}}
-	})
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitedefinition.Definitions, error) {
-		return sqlitedefinition.New(ctx, db)
+		return definitiontest.Harness{Definitions: again{onSQLite(t, f.Open(t)), f}}
 	})
 }
