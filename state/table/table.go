@@ -106,6 +106,20 @@ type Reader[T any] interface {
 	Page(q Query[T]) ([]*T, error)
 }
 
+// All reads all records of a query, in pages of q.Most.
+func All[T any](from Reader[T], q Query[T]) (all []*T, err error) {
+	for {
+		page, err := from.Page(q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(page) < q.Most {
+			return all, nil
+		}
+		q.After = page[len(page)-1]
+	}
+}
+
 // Tx is a transaction that changes records. It sees its own changes. It is used by one
 // goroutine, until do returns.
 type Tx[T any] interface {

@@ -130,25 +130,17 @@ const pageSize = 1000
 func (d *Definitions[Raw]) List(ctx context.Context, project uuid.UUID) (*definition.Batch, error) {
 	q := table.Query[Record]{Most: pageSize, Where: []table.Cond{ // 0 comes after /
 		{Field: "key", Op: ">", Value: project.String() + "/"}, {Field: "key", Op: "<", Value: project.String() + "0"}}}
-	var b *definition.Batch
-	err := d.t.View(ctx, func(tx table.Reader[Record]) error {
-		b, q.After = &definition.Batch{}, nil
-		for {
-			page, err := tx.Page(q)
-			if err != nil {
-				return err
-			}
-			for _, r := range page {
-				r.list(b, project)
-			}
-			if len(page) < pageSize {
-				return nil
-			}
-			q.After = page[len(page)-1]
-		}
+	var all []*Record
+	err := d.t.View(ctx, func(tx table.Reader[Record]) (err error) {
+		all, err = table.All(tx, q)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list definitions of project %s: %w", project, err)
+	}
+	b := &definition.Batch{}
+	for _, r := range all {
+		r.list(b, project)
 	}
 	b.Sort()
 	return b, nil

@@ -50,6 +50,14 @@ func pageCases[Raw any]() []testcase[Raw] {
 				if got := keys(w.walk(t, query{Back: true}, most)); got != joined(back) {
 					t.Errorf("pages of %d backwards: %q, want %q", most, got, joined(back))
 				}
+				var all []*Record
+				err := w.View(t.Context(), func(tx table.Reader[Record]) (err error) {
+					all, err = table.All(tx, query{Most: most})
+					return err
+				})
+				if got := keys(all); err != nil || got != joined(in) {
+					t.Errorf("All in pages of %d: %q, %v; want %q", most, got, err, joined(in))
+				}
 			}
 		}},
 		{"goes by each order, equal values by key", "records of one millisecond are neither skipped nor shown twice", func(t *testing.T, w *world[Raw]) {
