@@ -13,8 +13,9 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 )
 
@@ -42,11 +43,11 @@ func doPlant(ctx context.Context, data, what string, args []string) (err error) 
 	}
 	switch what {
 	case "event":
-		projects, err := sqliteproject.New(ctx, db)
+		projects, err := sqlitetable.New(ctx, db, tableproject.Spec())
 		if err != nil {
 			return err
 		}
-		handler, err := analyticsingest.New(analyticsingest.Options{Options: endpoint.Options{Projects: projects}, Intake: queues})
+		handler, err := analyticsingest.New(analyticsingest.Options{Options: endpoint.Options{Projects: tableproject.New(projects)}, Intake: queues})
 		if err != nil {
 			return err
 		}

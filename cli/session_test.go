@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems"
@@ -50,7 +50,7 @@ func newSession(t *testing.T) *session {
 	if s.letters, err = memorydeadletter.New(deadletter.Options{Now: clock}); err != nil {
 		t.Fatal(err)
 	}
-	sites := memoryproject.New()
+	sites := tableproject.Memory()
 	if err := sites.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 func TestABatchIDOfSeveralProjects(t *testing.T) {
-	projects := memoryproject.New()
+	projects := tableproject.Memory()
 	for _, name := range []string{"news", "sport"} {
 		if err := projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret("key of "+name))); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestABatchIDOfSeveralProjects(t *testing.T) {
 }
 
 func TestBatchesAreTakenOverForAProject(t *testing.T) {
-	projects := memoryproject.New()
+	projects := tableproject.Memory()
 	for _, name := range []string{"news", "sport"} {
 		if err := projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret("key of "+name))); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemill/tidemill/state/lock/memorylock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/table/memorytable"
@@ -47,7 +47,7 @@ type world struct {
 	letters  *memorydeadletter.Store
 	locks    *memorylock.Locks
 	defs     *tabledefinition.Definitions[*memorytable.Tx]
-	projects *memoryproject.Projects
+	projects *tableproject.Projects[*memorytable.Tx]
 
 	load    *workload
 	orderly bool // one process, and nothing is ever handed out twice: claims are in the order of acknowledgement
@@ -83,7 +83,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 	w.letters = letters
 	w.locks = memorylock.New(memorylock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
 	w.defs = tabledefinition.Memory()
-	w.projects = memoryproject.New()
+	w.projects = tableproject.Memory()
 	if err := w.projects.Ensure(w.ctx, project.Project{ID: projectID, Name: "sim"}, project.HashOf(tidemill.NewSecret(ingestKey))); err != nil {
 		panic(err)
 	}

@@ -30,7 +30,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -189,7 +189,7 @@ func onSQLite(ctx context.Context, dir string) (*server, error) {
 // serveIngest starts the product's ingest API.
 func serveIngest(ctx context.Context, l ledger.Store, q queue.Core, transaction accept.Transaction, close func()) (*server, error) {
 	debug.SetGCPercent(400) // as tidemill run does
-	p := memoryproject.New()
+	p := tableproject.Memory()
 	if err := p.Ensure(ctx, project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
-	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 // DatabasePath is where the embedded database of a data folder lies.
@@ -21,7 +23,7 @@ type File struct {
 	DB          *sqlitedb.DB
 	Queues      *sqlitequeue.Store
 	DeadLetters *sqlitedeadletter.Store
-	Projects    *sqliteproject.Projects
+	Projects    project.Projects
 }
 
 // Bounds are how much the embedded database may hold.
@@ -51,9 +53,11 @@ func (h *Host) File(ctx context.Context) (*File, error) {
 	if f.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}); err != nil {
 		return nil, err
 	}
-	if f.Projects, err = sqliteproject.New(ctx, db); err != nil {
+	projects, err := sqlitetable.New(ctx, db, tableproject.Spec())
+	if err != nil {
 		return nil, err
 	}
+	f.Projects = tableproject.New(projects)
 	h.Loops = append(h.Loops, flow.Loop{Name: "queue names", Every: time.Minute, Do: f.Queues.Sweep})
 	h.file = f
 	return f, nil

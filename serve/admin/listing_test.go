@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -49,7 +49,7 @@ func (b *breaking) Events(context.Context, warehouse.Filter) iter.Seq2[*event.Ev
 // over is an API over the warehouse, with one project.
 func over(t *testing.T, events warehouse.Reader) *admin.API {
 	t.Helper()
-	ps := memoryproject.New()
+	ps := tableproject.Memory()
 	if err := ps.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestSendSaysWhatBecameOfTheEvents(t *testing.T) {
 
 // TestSendIntoWhatCannotKeepThem checks that what was accepted before is not denied.
 func TestSendIntoWhatCannotKeepThem(t *testing.T) {
-	ps := memoryproject.New()
+	ps := tableproject.Memory()
 	if err := ps.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 )
 
 // asked is a request of the smallest endpoint: it answers who shows a key.
@@ -42,7 +42,7 @@ func open(t *testing.T, o endpoint.Options, l *endpoint.Limits) http.Handler {
 // Keys are slowed as tokens are, and by whom a trusted proxy asks for.
 func TestWrongKeysAreSlowedByAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, endpoint.Options{Projects: memoryproject.New(), TrustProxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, &endpoint.Limits{})
+		h := open(t, endpoint.Options{Projects: tableproject.Memory(), TrustProxy: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, &endpoint.Limits{})
 		try := func(client string) time.Duration {
 			r := httptest.NewRequestWithContext(t.Context(), "POST", "/", nil)
 			r.RemoteAddr = "10.1.2.3:4"

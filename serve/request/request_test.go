@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 )
 
 func TestAddress(t *testing.T) {
@@ -114,7 +114,7 @@ func (p *projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 }
 
 func TestKeyring(t *testing.T) {
-	p := &projects{Projects: memoryproject.New()}
+	p := &projects{Projects: tableproject.Memory()}
 	shop := project.Project{ID: project.ID("shop"), Name: "shop"}
 	if err := p.Ensure(t.Context(), shop, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,8 @@
 // Package project is the role that knows whose events are accepted: projects and their
 // ingest keys. It keeps only the SHA-256 of a key.
 //
-// Backends: memoryproject, sqliteproject. Promises are cases of projecttest.
+// Backends: tableproject, on any table, and postgresproject, in the tables of another program.
+// redisproject is a cache of keys. Promises are cases of projecttest.
 package project
 
 import (

@@ -1,5 +1,5 @@
-// Package postgresproject keeps projects in PostgreSQL, in the table projects that other
-// programs may own. Every look-up asks the server: put a cache in front if every request
+// Package postgresproject keeps projects in PostgreSQL, in the table projects of the product
+// analytics system that one migrates from, whose programs may own it. Every look-up asks the server: put a cache in front if every request
 // looks up a key.
 package postgresproject
 

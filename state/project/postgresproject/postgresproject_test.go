@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -120,33 +119,5 @@ func TestKeysAreFoundByAnIndex(t *testing.T) {
 	}
 	if strings.Contains(plan.String(), "Seq Scan on projects") {
 		t.Errorf("all projects are read to find one:\n%s", plan.String())
-	}
-}
-
-func TestInstancesStartTogether(t *testing.T) {
-	testenv.Need(t)
-	url := testenv.Postgres(t)
-	ids := []uuid.UUID{uuid.New(), uuid.New()}
-	var stores []*postgresproject.Projects
-	for range 4 {
-		_, s := open(t, url)
-		stores = append(stores, s)
-	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(stores))
-	for i, s := range stores {
-		wg.Go(func() { errs[i] = s.Ensure(t.Context(), project.Project{ID: ids[i%2], Name: "p"}, hash("one key")) })
-	}
-	wg.Wait()
-	taken := 0
-	for _, err := range errs {
-		if errors.Is(err, project.ErrKeyTaken) {
-			taken++
-		} else if err != nil {
-			t.Error(err)
-		}
-	}
-	if all, err := stores[0].List(t.Context()); err != nil || len(all) != 1 || taken != 2 {
-		t.Errorf("projects are %+v, %v, and %d were told that the key is taken; want one project, and 2", all, err, taken)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -39,6 +41,7 @@ var cases = []struct {
 	{"ensuring again changes nothing", "it is done at every start", ensureAgain},
 	{"a project may have several keys", "keys are exchanged without a gap", severalKeys},
 	{"a key belongs to one project", "events must not end up with somebody else", keyTaken},
+	{"one of several that are given a key at once has it", "instances start together, with configurations of their own", startTogether},
 	{"a project can be renamed", "its id is what it is known by", renamed},
 	{"projects are listed by name", "people look for names", listed},
 	{"a project needs an id", "events without a project belong to nobody", needsID},
@@ -122,6 +125,27 @@ func keyTaken(t *testing.T, h Harness) {
 	}
 	byKey(t, h.Projects, "k1", shop)
 	list(t, h.Projects, shop)
+}
+
+func startTogether(t *testing.T, h Harness) {
+	var wg sync.WaitGroup
+	var taken atomic.Int32
+	for i := range 8 {
+		wg.Go(func() {
+			err := h.Projects.Ensure(t.Context(), []project.Project{shop, blog}[i%2], key("k1"))
+			if errors.Is(err, project.ErrKeyTaken) {
+				taken.Add(1)
+			} else if err != nil {
+				t.Errorf("Ensure: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	all, err := h.Projects.List(t.Context())
+	if err != nil || len(all) != 1 || taken.Load() != 4 {
+		t.Fatalf("projects are %+v, %v, and %d were told that the key is taken; want one project, and 4", all, err, taken.Load())
+	}
+	byKey(t, h.Projects, "k1", all[0])
 }
 
 func renamed(t *testing.T, h Harness) {

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
 	"github.com/tidemill/tidemill/state/project/projecttest"
 	"github.com/tidemill/tidemill/state/project/redisproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 )
 
 func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisproject.Projects {
@@ -29,8 +29,8 @@ func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisprojec
 
 func TestKeysAreCachedByTheirHash(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
-		store := memoryproject.New()
-		p, other := wrap(t, client, store), wrap(t, client, memoryproject.New())
+		store := tableproject.Memory()
+		p, other := wrap(t, client, store), wrap(t, client, tableproject.Memory())
 		h := project.HashOf(tidemill.NewSecret(rand.Text()))
 		of := project.Project{ID: uuid.New(), Name: "shop"}
 		if _, err := p.ByKey(t.Context(), h); !errors.Is(err, project.ErrUnknown) {
@@ -72,7 +72,7 @@ func TestKeysAreCachedByTheirHash(t *testing.T) {
 }
 
 func TestACacheThatIsAwayIsPassedOver(t *testing.T) {
-	link, store := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr), memoryproject.New()
+	link, store := testenv.NewLink(t, testenv.Start(t, testenv.PrivateRedis).Addr), tableproject.Memory()
 	p := wrap(t, redistest.Connect(t, "redis://"+link.Addr), store)
 	h, of := project.HashOf(tidemill.NewSecret("key")), project.Project{ID: uuid.New(), Name: "shop"}
 	for _, cut := range []func(){link.Refuse, link.BlackHole} {
@@ -93,6 +93,6 @@ func TestConformance(t *testing.T) {
 		if err := client.Do(t.Context(), client.B().Flushall().Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
-		return projecttest.Harness{Projects: wrap(t, client, memoryproject.New())}
+		return projecttest.Harness{Projects: wrap(t, client, tableproject.Memory())}
 	})
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 )
 
 func Example() {
 	ctx := context.Background()
-	projects := memoryproject.New()
+	projects := tableproject.Memory()
 	shop := project.Project{ID: project.ID("shop"), Name: "shop"}
 	if err := projects.Ensure(ctx, shop, project.HashOf(tidemill.NewSecret("phc_shop"))); err != nil {
 		log.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
-	"github.com/tidemill/tidemill/state/project/sqliteproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
@@ -65,11 +65,11 @@ func (f *file) open() analyticstest.Harness {
 	ok(err)
 	locks, err := sqlitelock.New(ctx, db, sqlitelock.Options{})
 	ok(err)
-	projects, err := sqliteproject.New(ctx, db)
+	projects, err := sqlitetable.New(ctx, db, tableproject.Spec())
 	ok(err)
 	return open(t, analyticstest.Harness{
 		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
-		Persons: persons, Warehouse: events, Definitions: tabledefinition.New(definitions), Letters: letters, Locks: locks, Projects: projects,
+		Persons: persons, Warehouse: events, Definitions: tabledefinition.New(definitions), Letters: letters, Locks: locks, Projects: tableproject.New(projects),
 		Reopen: func() analyticstest.Harness { f.close(); return f.open() },
 	})
 }

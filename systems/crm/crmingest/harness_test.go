@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm/accept"
@@ -80,7 +80,7 @@ func (d *testEndpoint) pass(t time.Duration) {
 
 func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testEndpoint{t: t, now: today, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{Capacity: 2000})}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: today, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{Capacity: 2000})}, projects: &projects{Projects: tableproject.Memory()}}
 	for name, key := range map[string]string{"club": clubKey, "other": otherKey} {
 		if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 			t.Fatal(err)

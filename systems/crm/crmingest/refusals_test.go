@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/endpoint/endpointtest"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm/accept"
@@ -247,7 +247,7 @@ func TestNonsenseIsNoDoor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyed := endpoint.Options{Projects: memoryproject.New()}
+	keyed := endpoint.Options{Projects: tableproject.Memory()}
 	for name, o := range map[string]Options{
 		"nothing":           {},
 		"no projects":       {Acceptor: a},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 )
@@ -33,7 +33,7 @@ func (w *wiring) tenants(ctx context.Context, s *stores) (project.Projects, erro
 		}
 		return w.Projects, w.EnsureProjects(ctx, w.Projects)
 	}
-	all := memoryproject.New()
+	all := tableproject.Memory()
 	for n := range c.Tenants {
 		t := &c.Tenants[n]
 		keys, err := c.TenantKeys(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
@@ -97,7 +97,7 @@ func (d *testEndpoint) clock() time.Time {
 
 func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testEndpoint{t: t, now: received, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{}), in: make(chan struct{}, 100)}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: received, queues: &queues{Store: memoryqueue.New(memoryqueue.Options{}), in: make(chan struct{}, 100)}, projects: &projects{Projects: tableproject.Memory()}}
 	for name, key := range map[string]string{"shop": shopKey, "other": otherKey} {
 		if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID(name), Name: name}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
@@ -125,7 +125,7 @@ func (w *wiring) sites(ctx context.Context, d *stores) (project.Projects, error)
 		w.Projects = d.projects
 		return d.projects, w.EnsureProjects(ctx, w.Projects)
 	}
-	all := memoryproject.New()
+	all := tableproject.Memory()
 	for n := range c.Sites {
 		s := &c.Sites[n]
 		keys, err := c.SiteKeys(s)

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/memorywindow"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
@@ -119,7 +119,7 @@ func must[T any](v T, err error) T {
 // newDoor makes one on a store in memory.
 func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
-	d := &testEndpoint{t: t, now: today, windows: &windows{}, projects: &projects{Projects: memoryproject.New()}}
+	d := &testEndpoint{t: t, now: today, windows: &windows{}, projects: &projects{Projects: tableproject.Memory()}}
 	d.windows.Store = must(memorywindow.New(window.Options{Now: d.clock}))
 	if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID("club"), Name: "club"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
-	"github.com/tidemill/tidemill/state/project/memoryproject"
+	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/windows/windowsingest"
 )
 
@@ -55,7 +55,7 @@ func (h *wiring) findProjects(ctx context.Context, s *stores) error {
 		if len(h.Config.Projects) == 0 {
 			h.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
 		}
-		s.projects = memoryproject.New()
+		s.projects = tableproject.Memory()
 	}
 	if err := h.EnsureProjects(ctx, s.projects); err != nil {
 		return err

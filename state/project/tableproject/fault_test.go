@@ -1,4 +1,4 @@
-package sqliteproject_test
+package tableproject_test
 
 import (
 	"context"
@@ -6,11 +6,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/projecttest"
-	"github.com/tidemill/tidemill/state/project/sqliteproject"
 )
 
 // again makes each call again that fails by a fault.
@@ -38,17 +36,6 @@ func (a again) List(ctx context.Context) ([]project.Project, error) {
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
-		db := f.Open(t)
-		s, err := sqlitedbtest.Get(f, func() (*sqliteproject.Projects, error) { return sqliteproject.New(t.Context(), db) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return projecttest.Harness{Projects: again{s, f}}
-	})
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqliteproject.Projects, error) {
-		return sqliteproject.New(ctx, db)
+		return projecttest.Harness{Projects: again{onSQLite(t, f.Open(t)), f}}
 	})
 }
