@@ -22,10 +22,12 @@ type transaction struct {
 // nil if they are in two.
 func New(l *tableledger.Ledger[*sqlitetable.Tx], t *sqlitetable.Store[ledger.Record], q *sqlitequeue.Store) accept.Transaction {
 	b := sqlitequeue.NewBeside(q, sqlitequeue.Part[*ledger.Entry]{
-		Name:  func(e *ledger.Entry) string { return e.Key },
-		Known: func(tx *sqlitetable.Tx, es []*ledger.Entry) ([]bool, error) { return l.Known(t.In(context.Background(), tx), es) },
-		Keep:  func(tx *sqlitetable.Tx, es []*ledger.Entry) error { return l.Keep(t.In(context.Background(), tx), es) },
-		In:    t.Of})
+		Name: func(e *ledger.Entry) string { return e.Key },
+		Known: func(tx *sqlitetable.Tx, es []*ledger.Entry) ([]bool, error) {
+			return l.Known(t.In(context.Background(), tx), es)
+		},
+		Keep: func(tx *sqlitetable.Tx, es []*ledger.Entry) error { return l.Keep(t.In(context.Background(), tx), es) },
+		In:   t.Of})
 	if b == nil {
 		return nil
 	}
