@@ -88,6 +88,13 @@ func (r *Reader) Bytes() []byte {
 	return s
 }
 
+// Rest reads all that is left. It is a part of the input: copy it.
+func (r *Reader) Rest() []byte {
+	rest := r.b
+	r.b = nil
+	return rest
+}
+
 // Time reads what AppendTime wrote.
 func (r *Reader) Time() time.Time {
 	s, ns := r.Varint(), r.Uvarint()

@@ -57,8 +57,11 @@ type Counter[T any] struct {
 	From []string        // the fields that Of reads; it must read no others
 }
 
-// Spec says what a record is, and what can be asked of its table. It does not change while the
-// table has data.
+// Spec says what a record is, and what can be asked of its table. While the table has data, a new
+// program may add fields at the end of Fields, which are zero in the records that are there, and
+// orders by fields whose values fit an order. Nothing else changes: a table that was made for
+// another spec is refused. Programs with the spec before go on with the table, and keep the fields
+// that they do not know.
 type Spec[T any] struct {
 	Name    string     // of the table, written like the name of a field
 	Fields  []Field[T] // the first is the key, a *string of 1 to MaxKey bytes; then at least one more
@@ -69,7 +72,7 @@ type Spec[T any] struct {
 }
 
 // View is a view of a table in a database: the columns of its records as other programs read
-// them. It is made with the table. Nothing is written through it.
+// them. It is made with the table, and anew when the table gains fields or orders. Nothing is written through it.
 type View struct {
 	Name     string // written like the name of a table; PostgreSQL's begins with tidemill_ too
 	SQLite   string // its SELECT

@@ -1,6 +1,7 @@
 package memorytable
 
 import (
+	"maps"
 	"slices"
 	"sort"
 
@@ -23,6 +24,17 @@ func newData[T any](l *layout.Layout[T]) *data[T] {
 		d.sorted[o.Name] = nil
 	}
 	return d
+}
+
+// grow makes it one of a spec with more fields and orders.
+func (d *data[T]) grow(l *layout.Layout[T]) {
+	d.of = l
+	for _, o := range l.Orders {
+		if d.sorted[o.Name] == nil {
+			order := l.Order(o.Name)
+			d.sorted[o.Name] = slices.SortedFunc(maps.Values(d.rows), func(a, b *T) int { return layout.Ordered(a, b, order) })
+		}
+	}
 }
 
 // set puts a record in the place of another of its key; each may be nil.
@@ -139,12 +151,12 @@ func (t tx[T]) Put(rows []*T, only ...string) error {
 	for _, r := range rows {
 		before := t.data.rows[t.of.Key(r)]
 		switch {
-		case len(only) == 0:
-			t.set(before, t.copy(r, fields))
-		case before != nil:
-			after := t.copy(before, t.of.Fields)
+		case before != nil: // fields that this spec does not have are kept
+			after := t.copy(before, t.data.of.Fields)
 			layout.Copy(after, r, fields)
 			t.set(before, after)
+		case len(only) == 0:
+			t.set(nil, t.copy(r, fields))
 		}
 	}
 	return nil

@@ -52,8 +52,12 @@ func New[T any](db *DB, spec table.Spec[T]) (*Store[T], error) {
 	if !ok {
 		return nil, fmt.Errorf("open table %s: its records are of another type", spec.Name)
 	}
-	if err := l.CheckSignature(d.of.Signature()); err != nil {
+	lacks, _, err := l.Fit(d.of.Signature())
+	if err != nil {
 		return nil, err
+	}
+	if !lacks.None() {
+		d.grow(l)
 	}
 	return &Store[T]{db, l, d}, nil
 }

@@ -24,6 +24,7 @@ func TestConformance(t *testing.T) {
 			}
 		}
 		return tabletest.Harness[*memorytable.Tx]{
+			Grows: true,
 			Open:  in(memorytable.NewDB()),
 			Apart: in(memorytable.NewDB()),
 			In: func(s table.Store[tabletest.Record, *memorytable.Tx], raw *memorytable.Tx) table.Tx[tabletest.Record] {

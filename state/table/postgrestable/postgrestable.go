@@ -36,31 +36,54 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 	if err != nil {
 		return nil, err
 	}
-	var made string
-	err = db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		for _, s := range registry { // one process at a time
-			if _, err := tx.Exec(ctx, s); err != nil {
-				return err
-			}
+	s := &Store[T]{db, l, statementsOf(l)}
+	for range tries {
+		if err = db.Tx(ctx, s.open); !locked(err) {
+			break
 		}
-		err := tx.QueryRow(ctx, "SELECT spec FROM tidemill_tables WHERE name=$1", l.Name).Scan(&made)
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		made = l.Signature()
-		if _, err := tx.Exec(ctx, schema(l), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, "INSERT INTO tidemill_tables(name, spec) VALUES($1, $2)", l.Name, made)
-		return err
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open table %s: %w", l.Name, err)
 	}
-	if err := l.CheckSignature(made); err != nil {
-		return nil, err
+	return s, nil
+}
+
+// tries is how often a table is opened whose lock others hold, each time for two seconds. Between,
+// those that wait behind us go on.
+const tries = 10
+
+// locked reports whether a statement waited for a lock too long.
+func locked(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "55P03"
+}
+
+// open makes the table, or adds the fields and orders that it lacks.
+func (s *Store[T]) open(ctx context.Context, tx pgx.Tx) error {
+	for _, q := range registry { // one process at a time
+		if _, err := tx.Exec(ctx, q); err != nil {
+			return err
+		}
 	}
-	return &Store[T]{db, l, statementsOf(l)}, nil
+	var made, ddl string
+	err := tx.QueryRow(ctx, "SELECT spec FROM tidemill_tables WHERE name=$1", s.of.Name).Scan(&made)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		ddl = schema(s.of)
+	case err != nil:
+		return err
+	default:
+		lacks, _, err := s.of.Fit(made)
+		if err != nil || lacks.None() {
+			return err
+		}
+		ddl = addition(s.of, lacks)
+	}
+	if _, err := tx.Exec(ctx, ddl, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "INSERT INTO tidemill_tables(name, spec) VALUES($1, $2) ON CONFLICT(name) DO UPDATE SET spec=excluded.spec", s.of.Name, s.of.Signature())
+	return err
 }
 
 // In is the table in a transaction of its database, which is REPEATABLE READ.
@@ -70,19 +93,19 @@ func (s *Store[T]) In(ctx context.Context, raw pgx.Tx) table.Tx[T] {
 
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
-	return s.tries(ctx, pgx.ReadOnly, func(ctx context.Context, raw pgx.Tx) error { return do(tx[T]{s, ctx, raw, ""}) })
+	return s.do(ctx, pgx.ReadOnly, func(ctx context.Context, raw pgx.Tx) error { return do(tx[T]{s, ctx, raw, ""}) })
 }
 
 // Update implements table.Store. A lost answer to a commit is an error, and leaves unknown
 // whether it was done.
 func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], pgx.Tx) error) error {
-	return s.tries(ctx, pgx.ReadWrite, func(ctx context.Context, raw pgx.Tx) error { return do(s.In(ctx, raw), raw) })
+	return s.do(ctx, pgx.ReadWrite, func(ctx context.Context, raw pgx.Tx) error { return do(s.In(ctx, raw), raw) })
 }
 
 // most is how often a transaction is begun that others get in the way of.
 const most = 1000
 
-func (s *Store[T]) tries(ctx context.Context, mode pgx.TxAccessMode, do func(context.Context, pgx.Tx) error) (err error) {
+func (s *Store[T]) do(ctx context.Context, mode pgx.TxAccessMode, do func(context.Context, pgx.Tx) error) (err error) {
 	for range most {
 		err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode}, func(raw pgx.Tx) error { return do(ctx, raw) })

@@ -14,6 +14,7 @@ import (
 // transaction; its number is one that nothing else uses.
 var registry = []string{
 	"SET LOCAL client_min_messages = warning",
+	"SET LOCAL lock_timeout = '2s'",
 	"SELECT pg_advisory_xact_lock(7203115942066317002)",
 	"CREATE TABLE IF NOT EXISTS tidemill_tables(name text PRIMARY KEY, spec text NOT NULL)",
 }
@@ -26,19 +27,53 @@ func schema[T any](l *layout.Layout[T]) string {
 	var b strings.Builder
 	n := layout.Quote("tidemill_" + l.Name)
 	fmt.Fprintf(&b, "CREATE TABLE %s(%s, PRIMARY KEY(%s));\n", n, layout.List(l.Fields, func(i int, name string) string {
-		return name + " " + typeOf(l.Fields[i].At(new(T))) + " NOT NULL"
+		return name + " " + define(l.Fields[i].At(new(T)))
 	}), layout.Quote(l.Fields[0].Name))
 	for _, o := range l.Orders {
-		fmt.Fprintf(&b, "CREATE INDEX ON %s(%s);\n", n, layout.Names(l.Order(o.Name)))
+		b.WriteString(index(l, o.Name))
 	}
 	fmt.Fprintf(&b, "CREATE SEQUENCE %s;\n", layout.Quote("tidemill__"+l.Name+"_next"))
 	if l.Count.Of != nil {
 		fmt.Fprintf(&b, "CREATE TABLE %s(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea NOT NULL, n bigint NOT NULL);\n", layout.Quote("tidemill__"+l.Name+"_counts"))
 	}
 	for _, v := range l.Views {
-		fmt.Fprintf(&b, "CREATE VIEW %s AS %s;\n", layout.Quote("tidemill_"+v.Name), v.Postgres)
+		b.WriteString(view(v))
 	}
 	return b.String()
+}
+
+func view(v table.View) string {
+	return fmt.Sprintf("CREATE VIEW %s AS %s;\n", layout.Quote("tidemill_"+v.Name), v.Postgres)
+}
+
+func index[T any](l *layout.Layout[T], order string) string {
+	return fmt.Sprintf("CREATE INDEX ON %s(%s);\n", layout.Quote("tidemill_"+l.Name), layout.Names(l.Order(order)))
+}
+
+// addition adds to a table what it lacks.
+func addition[T any](l *layout.Layout[T], lacks layout.Part) string {
+	var b strings.Builder
+	for _, f := range lacks.Fields {
+		fmt.Fprintf(&b, "ALTER TABLE %s ADD COLUMN %s %s;\n", layout.Quote("tidemill_"+l.Name), layout.Quote(f.Name), define(f.Zero()))
+	}
+	for _, o := range lacks.Orders {
+		b.WriteString(index(l, o.Name))
+	}
+	for _, v := range l.Views {
+		fmt.Fprintf(&b, "DROP VIEW IF EXISTS %s;\n", layout.Quote("tidemill_"+v.Name))
+		b.WriteString(view(v))
+	}
+	return b.String()
+}
+
+// define is the column of a field, as At returns it: its zero is what rows have that were written
+// without it.
+func define(at any) string {
+	zero := map[string]string{"bytea": "''", "timestamptz": "'1970-01-01 00:00:00+00'", "boolean": "false"}[typeOf(at)]
+	if zero == "" {
+		zero = "0"
+	}
+	return typeOf(at) + " NOT NULL DEFAULT " + zero
 }
 
 func statementsOf[T any](l *layout.Layout[T]) statements {

@@ -1,9 +1,10 @@
--- KEYS: for each table its rows, version, counts, then its orders. ARGV: the number of tables; for
--- each table the number of its orders, the number of keys that were read, and each key with its
--- version (empty: there was no record); then for each table the number of records that change,
--- each by its key, "put" or "delete", its fields, and its old and new member of each order (empty:
--- none), the number of counters that change, and each by its name and by how much. It returns 0,
--- and changes nothing, where a record has another version.
+-- KEYS: for each table its spec, rows, version, counts, then its orders. ARGV: the number of tables;
+-- for each table the number of its spec, the number of its orders, the number of keys that were
+-- read, and each key with its version (empty: there was no record); then for each table the number
+-- of records that change, each by its key, "put" or "delete", its fields, and its old and new member
+-- of each order (empty: none), the number of counters that change, and each by its name and by how
+-- much. It returns 0, and changes nothing, where a record has another version, and 2 where a table
+-- has another spec.
 local at = 1
 local function arg()
   at = at + 1
@@ -13,8 +14,9 @@ local tables = tonumber(arg())
 local first, last = {}, {} -- of the keys of each table
 for i = 1, tables do
   first[i] = (last[i - 1] or 0) + 1
-  last[i] = first[i] + 2 + tonumber(arg())
-  local rows = KEYS[first[i]]
+  if redis.call('GETRANGE', KEYS[first[i]], 0, 15) ~= arg() then return 2 end
+  last[i] = first[i] + 3 + tonumber(arg())
+  local rows = KEYS[first[i] + 1]
   for _ = 1, tonumber(arg()) do
     local key, version = arg(), arg()
     local now = redis.call('HGET', rows, key)
@@ -22,10 +24,10 @@ for i = 1, tables do
   end
 end
 for i = 1, tables do
-  local rows, counts = KEYS[first[i]], KEYS[first[i] + 2]
+  local rows, counts = KEYS[first[i] + 1], KEYS[first[i] + 3]
   local changes = tonumber(arg())
   local version
-  if changes > 0 then version = string.format('%016x', redis.call('INCR', KEYS[first[i] + 1])) end
+  if changes > 0 then version = string.format('%016x', redis.call('INCR', KEYS[first[i] + 2])) end
   for _ = 1, changes do
     local key, verb, fields = arg(), arg(), arg()
     if verb == 'put' then
@@ -33,7 +35,7 @@ for i = 1, tables do
     else
       redis.call('HDEL', rows, key)
     end
-    for order = first[i] + 3, last[i] do
+    for order = first[i] + 4, last[i] do
       local old, new = arg(), arg()
       if old ~= new then
         if old ~= '' then redis.call('ZREM', KEYS[order], old) end

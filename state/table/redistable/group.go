@@ -25,6 +25,7 @@ type Tx struct {
 // part is one table of a transaction.
 type part interface {
 	changes(*changes) // adds its own
+	reload() error    // reads the spec of its table again
 }
 
 // changes is what the script of a commit is given.
@@ -53,7 +54,15 @@ func (t *Tx) commit() error {
 	if err != nil {
 		return redisconn.Error(err, "commit changes of %d tables", c.tables)
 	}
-	if done == 0 {
+	switch done {
+	case 0:
+		return errMoved
+	case 2:
+		for _, p := range t.tables {
+			if err := p.reload(); err != nil {
+				return err
+			}
+		}
 		return errMoved
 	}
 	return nil

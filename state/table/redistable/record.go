@@ -12,14 +12,22 @@ import (
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
 
-// versionSize is the length of a version, in hex, before the fields of a row.
+// versionSize is the length of a version, in hex, before a record.
 const versionSize = 16
 
-// encode writes the fields of a record but its key, in the order of the spec.
-func encode[T any](r *T, fields []table.Field[T]) string {
-	var b []byte
+// kept is a record as it is in Redis: its version, the number of its fields without the key, and
+// the fields, in the order of the spec.
+type kept[T any] struct {
+	version string // empty: there is none
+	row     *T     // nil: there is none
+	more    int    // fields that a newer program has written, and this one does not know
+	unknown string // their bytes
+}
+
+func (k *kept[T]) encode(fields []table.Field[T]) string {
+	b := binary.AppendUvarint(nil, uint64(len(fields)-1+k.more))
 	for _, f := range fields[1:] {
-		switch p := f.At(r).(type) {
+		switch p := f.At(k.row).(type) {
 		case *string:
 			b = wire.AppendString(b, *p)
 		case *[]byte:
@@ -36,7 +44,7 @@ func encode[T any](r *T, fields []table.Field[T]) string {
 			b = append(b, bit(*p))
 		}
 	}
-	return string(b)
+	return string(b) + k.unknown
 }
 
 func bit(b bool) byte {
@@ -46,32 +54,48 @@ func bit(b bool) byte {
 	return 0
 }
 
-// decode is the inverse of encode.
-func decode[T any](key, fields string, of []table.Field[T]) (*T, error) {
-	r, from := new(T), wire.NewReader([]byte(fields))
-	*of[0].At(r).(*string) = key
-	for _, f := range of[1:] {
-		switch p := f.At(r).(type) {
-		case *string:
-			*p = string(from.Bytes())
-		case *[]byte:
-			*p = append([]byte(nil), from.Bytes()...)
-		case *time.Time:
-			*p = layout.Time(from.Varint())
-		case *uint64:
-			*p = from.Uvarint()
-		case *int:
-			*p = int(from.Varint())
-		case *uint8:
-			*p = from.Byte()
-		case *bool:
-			*p = from.Byte() != 0
-		}
+// decode reads what Redis has of a key, empty where there is no record. Fields that were not
+// written are zero.
+func decode[T any](key, value string, of []table.Field[T]) (*kept[T], error) {
+	if value == "" {
+		return new(kept[T]), nil
 	}
-	if err := from.End(); err != nil {
-		return nil, fmt.Errorf("read the record %q: %w", key, err)
+	if len(value) < versionSize {
+		return nil, fmt.Errorf("read the record %q: %w", key, wire.ErrDamaged)
 	}
-	return r, nil
+	k, from := &kept[T]{version: value[:versionSize], row: new(T)}, wire.NewReader([]byte(value[versionSize:]))
+	*of[0].At(k.row).(*string) = key
+	written := from.Count()
+	for _, f := range of[1:min(1+written, len(of))] {
+		read(from, f.At(k.row))
+	}
+	if k.more = max(written+1-len(of), 0); k.more > 0 {
+		k.unknown = string(from.Rest())
+	}
+	if err := from.End(); err != nil || written == 0 {
+		return nil, fmt.Errorf("read the record %q: %w", key, wire.ErrDamaged)
+	}
+	return k, nil
+}
+
+// read reads one field.
+func read(from *wire.Reader, at any) {
+	switch p := at.(type) {
+	case *string:
+		*p = string(from.Bytes())
+	case *[]byte:
+		*p = append([]byte(nil), from.Bytes()...)
+	case *time.Time:
+		*p = layout.Time(from.Varint())
+	case *uint64:
+		*p = from.Uvarint()
+	case *int:
+		*p = int(from.Varint())
+	case *uint8:
+		*p = from.Byte()
+	case *bool:
+		*p = from.Byte() != 0
+	}
 }
 
 // sortable writes a field so that bytes compare as fields do, and no field is the beginning of
@@ -100,19 +124,24 @@ func sortable(b []byte, at any) []byte {
 	panic(fmt.Sprintf("no field can be a %T", at))
 }
 
-// member is a record's member of an order: its position, and at the end how many bytes of it are
-// the key's; no record: empty.
-func member[T any](r *T, order []table.Field[T]) string {
-	if r == nil {
-		return ""
-	}
+// member is a record's member of an order, of its fields as At returns them, the key at the end:
+// its position, and then how many bytes of it are the key's.
+func member(at []any) string {
 	var b []byte
-	for _, f := range order[:len(order)-1] {
-		b = sortable(b, f.At(r))
+	for _, p := range at[:len(at)-1] {
+		b = sortable(b, p)
 	}
 	n := len(b)
-	b = sortable(b, order[len(order)-1].At(r))
+	b = sortable(b, at[len(at)-1])
 	return string(binary.BigEndian.AppendUint16(b, uint16(len(b)-n+2)))
+}
+
+func ats[T any](r *T, order []table.Field[T]) []any {
+	all := make([]any, len(order))
+	for i, f := range order {
+		all[i] = f.At(r)
+	}
+	return all
 }
 
 // keyOf is the key in a member.
@@ -147,9 +176,9 @@ func bounds[T any](p *layout.Plan[T], order []table.Field[T]) (low, high string)
 		}
 	}
 	if p.After != nil && p.Back {
-		high = "(" + member(p.After, order)
+		high = "(" + member(ats(p.After, order))
 	} else if p.After != nil {
-		low = "(" + member(p.After, order)
+		low = "(" + member(ats(p.After, order))
 	}
 	return low, high
 }

@@ -4,7 +4,7 @@
 // The tables of a group are on one slot, and can take part in one transaction. A table that is
 // given no group is one of its own, with its name.
 //
-//	{table:group}:name:spec      what it was made for
+//	{table:group}:name:spec      what it was made for (spec.go)
 //	{table:group}:name:rows      key → version and fields (record.go)
 //	{table:group}:name:by:order  the positions of all records in an order, as members that sort
 //	                             by their bytes; by: alone is by key
@@ -15,6 +15,9 @@
 // A transaction reads as it goes, and writes by one script at its end, which first compares the
 // versions of all that was read, in all its tables: if one has changed, do is called again. A
 // transaction of any length blocks Redis for its writes alone.
+//
+// A program with an older spec keeps the fields that it does not know, and the orders too: each
+// commit says which spec it knows, and is made again with the newer one.
 package redistable
 
 import (
@@ -23,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -42,9 +46,9 @@ type Options struct {
 type Store[T any] struct {
 	client rueidis.Client
 	of     *layout.Layout[T]
-	group  string   // with it begin the keys of all tables of its group
-	tag    string   // with it begin its own
-	orders []string // names, "" first: by key
+	group  string // with it begin the keys of all tables of its group
+	tag    string // with it begin its own
+	spec   atomic.Pointer[known[T]]
 }
 
 var (
@@ -54,10 +58,16 @@ var (
 	pageLua string
 	//go:embed commit.lua
 	commitLua string
+	//go:embed spec.lua
+	specLua string
+	//go:embed fill.lua
+	fillLua string
 
 	readScript   = rueidis.NewLuaScript(readLua)
 	pageScript   = rueidis.NewLuaScript(pageLua)
 	commitScript = rueidis.NewLuaScript(commitLua)
+	specScript   = rueidis.NewLuaScript(specLua)
+	fillScript   = rueidis.NewLuaScript(fillLua)
 )
 
 // New opens a table, and makes it if it does not exist.
@@ -78,20 +88,12 @@ func New[T any](ctx context.Context, client rueidis.Client, spec table.Spec[T], 
 	if err := layout.CheckName("group", o.Group); err != nil {
 		return nil, err
 	}
-	s := &Store[T]{client: client, of: l, group: "{" + o.Prefix + "table:" + o.Group + "}:", orders: []string{""}}
+	s := &Store[T]{client: client, of: l, group: "{" + o.Prefix + "table:" + o.Group + "}:"}
 	s.tag = s.group + l.Name + ":"
-	for _, order := range l.Orders {
-		s.orders = append(s.orders, order.Name)
+	if err := s.open(ctx); err != nil {
+		return nil, err
 	}
-	err = client.Do(ctx, client.B().Set().Key(s.tag+"spec").Value(l.Signature()).Nx().Build()).Error()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return nil, redisconn.Error(err, "open table %s", l.Name)
-	}
-	made, err := client.Do(ctx, client.B().Get().Key(s.tag+"spec").Build()).ToString()
-	if err != nil {
-		return nil, redisconn.Error(err, "open table %s", l.Name)
-	}
-	return s, l.CheckSignature(made)
+	return s, nil
 }
 
 // In is the table in a transaction of another table of its group. Where it is of another group, or
@@ -105,8 +107,8 @@ func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] {
 		raw.tables[s.of.Name] = newTx(s, raw)
 	}
 	t, ok := raw.tables[s.of.Name].(*tx[T])
-	if !ok {
-		return layout.Refused[T]{Err: raw.refuse(fmt.Errorf("table %s is in the transaction with records of another type", s.of.Name))}
+	if !ok || t.s != s && t.s.of.Signature() != s.of.Signature() {
+		return layout.Refused[T]{Err: raw.refuse(fmt.Errorf("table %s is in the transaction with another spec", s.of.Name))}
 	}
 	return t
 }

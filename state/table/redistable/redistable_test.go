@@ -47,6 +47,7 @@ func of(client rueidis.Client, group string) tabletest.Harness[*redistable.Tx] {
 		In: func(s table.Store[record, *redistable.Tx], raw *redistable.Tx) table.Tx[record] {
 			return s.(*redistable.Store[record]).In(context.Background(), raw)
 		},
+		Grows: true,
 		Crash: func(testing.TB) {}, // a process keeps nothing that the server does not
 	}
 }
@@ -113,6 +114,63 @@ func TestTablesOfDifferentRecordsTakePartInOneTransaction(t *testing.T) {
 		found, err := tx.Get([]string{"a"})
 		if err == nil && (found["a"] == nil || found["a"].B != "b") {
 			err = fmt.Errorf("found %v", found)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process may end when it has said that it fills orders, and before it has. Nobody may read them
+// then, and the next to open the table goes on.
+func TestFillingGoesOnWhereAProcessHasEnded(t *testing.T) {
+	testenv.Need(t)
+	client, spec := redistest.Connect(t, testenv.Redis(t)), tabletest.Spec(testenv.Name("t"))
+	before := spec
+	before.Orders = spec.Orders[:5]
+	old := removed(t, client, spec.Name)
+	s, err := old.Open(t.Context(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(key string) {
+		t.Helper()
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
+			return tx.Put([]*record{{Key: key, Body: []byte(key)}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a")
+	other := spec
+	other.Name = testenv.Name("t")
+	if _, err := removed(t, client, other.Name).Open(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return "{table:" + name + "}:" + name + ":spec" }
+	was, err1 := client.Do(t.Context(), client.B().Get().Key(at(spec.Name)).Build()).ToString()
+	next, err2 := client.Do(t.Context(), client.B().Get().Key(at(other.Name)).Build()).ToString()
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	said := "00000000000000ff\n" + strings.Split(was, "\n")[1] + "\n" + strings.Split(next, "\n")[1]
+	if err := client.Do(t.Context(), client.B().Set().Key(at(spec.Name)).Value(said).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	put("b")
+	if _, err := old.Open(t.Context(), before); err != nil { // it has nothing to fill
+		t.Fatal(err)
+	}
+	put("c")
+	now, err := old.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("d")
+	if err := now.View(t.Context(), func(tx table.Reader[record]) error {
+		page, err := tx.Page(table.Query[record]{By: "body", Most: 9})
+		if err == nil && len(page) != 4 {
+			err = fmt.Errorf("the order has %d of 4 records", len(page))
 		}
 		return err
 	}); err != nil {

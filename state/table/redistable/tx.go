@@ -1,12 +1,11 @@
 package redistable
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-
-	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/wire"
@@ -18,19 +17,14 @@ import (
 type tx[T any] struct {
 	s *Store[T]
 	*Tx
+	spec   *known[T]
 	read   map[string]*kept[T]
-	own    map[string]*T // changed; nil: deleted
-	moment string        // the version of the table that a view reads; empty: it has read nothing
+	own    map[string]*kept[T] // changed; without a record: deleted
+	moment string              // the version of the table that a view reads; empty: it has read nothing
 }
 
 func newTx[T any](s *Store[T], raw *Tx) *tx[T] {
-	return &tx[T]{s: s, Tx: raw, read: map[string]*kept[T]{}, own: map[string]*T{}}
-}
-
-// kept is a record as it was read.
-type kept[T any] struct {
-	version string // empty: there was none
-	row     *T
+	return &tx[T]{s: s, Tx: raw, spec: s.spec.Load(), read: map[string]*kept[T]{}, own: map[string]*kept[T]{}}
 }
 
 // at notes the version of the table at which something was read.
@@ -43,18 +37,6 @@ func (t *tx[T]) at(version string) error {
 		return errMoved
 	}
 	return nil
-}
-
-// keptOf reads a row. value is empty where there is none.
-func keptOf[T any](key, value string, fields []table.Field[T]) (*kept[T], error) {
-	if value == "" {
-		return new(kept[T]), nil
-	}
-	if len(value) < versionSize {
-		return nil, fmt.Errorf("read the record %q: %w", key, wire.ErrDamaged)
-	}
-	row, err := decode(key, value[versionSize:], fields)
-	return &kept[T]{value[:versionSize], row}, err
 }
 
 // note keeps what was read of a record.
@@ -79,24 +61,15 @@ func (t *tx[T]) load(keys []string) error {
 		}
 	}
 	for some := range slices.Chunk(missing, readKeys) {
-		answer, err := readScript.Exec(t.ctx, t.s.client, []string{t.s.tag + "rows", t.s.tag + "version"}, some).ToArray()
+		version, rows, err := t.s.rows(t.ctx, some)
 		if err != nil {
-			return redisconn.Error(err, "get %d records of table %s", len(some), t.s.of.Name)
-		}
-		version, err1 := answer[0].ToString()
-		rows, err2 := answer[1].ToArray()
-		if err := errors.Join(err1, err2); err != nil {
-			return redisconn.Error(err, "get %d records of table %s", len(some), t.s.of.Name)
+			return err
 		}
 		if err := t.at(version); err != nil {
 			return err
 		}
 		for i, row := range rows {
-			value, err := row.ToString()
-			if err != nil && !rueidis.IsRedisNil(err) {
-				return redisconn.Error(err, "get the record %q of table %s", some[i], t.s.of.Name)
-			}
-			k, err := keptOf(some[i], value, t.s.of.Fields)
+			k, err := decode(some[i], row, t.s.of.Fields)
 			if err != nil {
 				return err
 			}
@@ -108,12 +81,23 @@ func (t *tx[T]) load(keys []string) error {
 	return nil
 }
 
-// row is a record as the transaction sees it.
-func (t *tx[T]) row(key string) *T {
-	if r, ok := t.own[key]; ok {
-		return r
+// rows reads what Redis has of some keys, empty where there is no record, at a version of the table.
+func (s *Store[T]) rows(ctx context.Context, some []string) (version string, rows []string, err error) {
+	answer, err := readScript.Exec(ctx, s.client, []string{s.tag + "rows", s.tag + "version"}, some).ToArray()
+	if err != nil {
+		return "", nil, redisconn.Error(err, "get %d records of table %s", len(some), s.of.Name)
 	}
-	return t.read[key].row
+	version, err1 := answer[0].ToString()
+	rows, err2 := answer[1].AsStrSlice()
+	return version, rows, redisconn.Error(errors.Join(err1, err2), "get %d records of table %s", len(some), s.of.Name)
+}
+
+// now is a record as the transaction sees it.
+func (t *tx[T]) now(key string) *kept[T] {
+	if k, ok := t.own[key]; ok {
+		return k
+	}
+	return t.read[key]
 }
 
 func only[T any](r *T, fields []table.Field[T]) *T {
@@ -132,7 +116,7 @@ func (t *tx[T]) Get(keys []string, names ...string) (map[string]*T, error) {
 	}
 	found := make(map[string]*T, len(keys))
 	for _, k := range keys {
-		if r := t.row(k); r != nil {
+		if r := t.now(k).row; r != nil {
 			found[k] = only(r, fields)
 		}
 	}
@@ -161,8 +145,8 @@ func (t *tx[T]) page(p *layout.Plan[T]) ([]*T, error) {
 	if err != nil || len(t.own) == 0 {
 		return page, err
 	}
-	for _, r := range t.own {
-		if r != nil && !p.Before(r) && !p.Beyond(r) && p.Fits(r) {
+	for _, k := range t.own {
+		if r := k.row; r != nil && !p.Before(r) && !p.Beyond(r) && p.Fits(r) {
 			page = append(page, r)
 		}
 	}
@@ -175,6 +159,24 @@ func (t *tx[T]) page(p *layout.Plan[T]) ([]*T, error) {
 	return page[:min(len(page), p.Most)], nil
 }
 
+// section is a part of an order, with its records, at a version of the table.
+type section struct {
+	version       string
+	members, rows []string
+}
+
+func (s *Store[T]) section(ctx context.Context, order, low, high string, size int, back string) (found section, err error) {
+	answer, err := pageScript.Exec(ctx, s.client, []string{s.tag + "by:" + order, s.tag + "rows", s.tag + "version"}, []string{low, high, strconv.Itoa(size), back}).ToArray()
+	if err != nil {
+		return found, redisconn.Error(err, "read a page of table %s", s.of.Name)
+	}
+	var err1, err2, err3 error
+	found.version, err1 = answer[0].ToString()
+	found.members, err2 = answer[1].AsStrSlice()
+	found.rows, err3 = answer[2].AsStrSlice()
+	return found, redisconn.Error(errors.Join(err1, err2, err3), "read a page of table %s", s.of.Name)
+}
+
 // stored reads the records of a page that the transaction has not changed.
 func (t *tx[T]) stored(p *layout.Plan[T], order []table.Field[T]) (page []*T, err error) {
 	low, high := bounds(p, order)
@@ -184,25 +186,19 @@ func (t *tx[T]) stored(p *layout.Plan[T], order []table.Field[T]) (page []*T, er
 	}
 	size := min(p.Most, readKeys)
 	for {
-		answer, err := pageScript.Exec(t.ctx, t.s.client, []string{t.s.tag + "by:" + p.By, t.s.tag + "rows", t.s.tag + "version"}, []string{low, high, strconv.Itoa(size), back}).ToArray()
+		found, err := t.s.section(t.ctx, p.By, low, high, size, back)
 		if err != nil {
-			return nil, redisconn.Error(err, "read a page of table %s", t.s.of.Name)
-		}
-		version, err1 := answer[0].ToString()
-		members, err2 := answer[1].AsStrSlice()
-		rows, err3 := answer[2].AsStrSlice()
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return nil, redisconn.Error(err, "read a page of table %s", t.s.of.Name)
-		}
-		if err := t.at(version); err != nil {
 			return nil, err
 		}
-		for i, m := range members {
+		if err := t.at(found.version); err != nil {
+			return nil, err
+		}
+		for i, m := range found.members {
 			key := keyOf(m)
 			if _, changed := t.own[key]; changed {
 				continue
 			}
-			k, err := keptOf(key, rows[i], t.s.of.Fields)
+			k, err := decode(key, found.rows[i], t.s.of.Fields)
 			if err == nil && k.row == nil {
 				err = fmt.Errorf("the order %q has the record %q: %w", p.By, key, wire.ErrDamaged)
 			}
@@ -219,10 +215,10 @@ func (t *tx[T]) stored(p *layout.Plan[T], order []table.Field[T]) (page []*T, er
 				return page, nil
 			}
 		}
-		if len(members) < size {
+		if len(found.members) < size {
 			return page, nil
 		}
-		low, size = "("+members[len(members)-1], min(4*size, readKeys)
+		low, size = "("+found.members[len(found.members)-1], min(4*size, readKeys)
 	}
 }
 
@@ -242,13 +238,14 @@ func (t *tx[T]) Put(rows []*T, names ...string) error {
 		return err
 	}
 	for i, r := range rows {
-		next := new(T)
-		if before := t.row(keys[i]); before != nil {
-			layout.Copy(next, before, t.s.of.Fields)
+		next := &kept[T]{row: new(T)}
+		if before := t.now(keys[i]); before.row != nil {
+			layout.Copy(next.row, before.row, t.s.of.Fields)
+			next.more, next.unknown = before.more, before.unknown
 		} else if len(names) > 0 {
 			continue
 		}
-		layout.Copy(next, r, fields)
+		layout.Copy(next.row, r, fields)
 		t.own[keys[i]] = next
 	}
 	return nil
@@ -259,7 +256,7 @@ func (t *tx[T]) Delete(keys []string) error {
 		return err
 	}
 	for _, k := range keys {
-		t.own[k] = nil
+		t.own[k] = new(kept[T])
 	}
 	return nil
 }
@@ -278,30 +275,34 @@ func (t *tx[T]) changes(c *changes) {
 		return
 	}
 	c.tables++
-	c.keys = append(c.keys, t.s.tag+"rows", t.s.tag+"version", t.s.tag+"counts")
-	for _, o := range t.s.orders {
+	c.keys = append(c.keys, t.s.tag+"spec", t.s.tag+"rows", t.s.tag+"version", t.s.tag+"counts")
+	for _, o := range t.spec.orders {
 		c.keys = append(c.keys, t.s.tag+"by:"+o)
 	}
-	c.read = append(c.read, strconv.Itoa(len(t.s.orders)), strconv.Itoa(len(t.read)))
+	c.read = append(c.read, t.spec.number, strconv.Itoa(len(t.spec.orders)), strconv.Itoa(len(t.read)))
 	for key, k := range t.read {
 		c.read = append(c.read, key, k.version)
 	}
 	c.written = append(c.written, strconv.Itoa(len(t.own)))
 	tally := layout.Tally{}
-	for key, r := range t.own {
-		before := t.read[key].row
+	for key, k := range t.own {
+		before := t.read[key]
 		verb, fields := "delete", ""
-		if r != nil {
-			verb, fields = "put", encode(r, t.s.of.Fields)
+		if k.row != nil {
+			verb, fields = "put", k.encode(t.s.of.Fields)
 		}
 		c.written = append(c.written, key, verb, fields)
-		for _, o := range t.s.orders {
-			c.written = append(c.written, member(before, t.s.of.Order(o)), member(r, t.s.of.Order(o)))
+		was, is := t.spec.members(before, t.spec.orders), t.spec.members(k, t.spec.orders)
+		for i := range was {
+			c.written = append(c.written, was[i], is[i])
 		}
-		t.s.of.Replaced(tally, before, r)
+		t.s.of.Replaced(tally, before.row, k.row)
 	}
 	c.written = append(c.written, strconv.Itoa(len(tally)))
 	for name, n := range tally {
 		c.written = append(c.written, name, strconv.Itoa(n))
 	}
 }
+
+// reload implements part.
+func (t *tx[T]) reload() error { return t.s.reload(t.ctx) }

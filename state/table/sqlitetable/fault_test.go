@@ -44,6 +44,7 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 	tabletest.Run(t, func(t testing.TB) tabletest.Harness[*sqlitedb.Tx] {
 		db := f.Open(t)
 		return tabletest.Harness[*sqlitedb.Tx]{
+			Grows: true,
 			Open: func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *sqlitedb.Tx], error) {
 				s, err := sqlitedbtest.Get(f, func() (*sqlitetable.Store[record], error) { return sqlitetable.New(ctx, db, spec) })
 				if err != nil {

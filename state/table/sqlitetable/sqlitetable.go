@@ -33,14 +33,42 @@ func New[T any](ctx context.Context, db *sqlitedb.DB, spec table.Spec[T]) (*Stor
 		return nil, fmt.Errorf("open table %s: %w", l.Name, err)
 	}
 	s := &Store[T]{db, l, statementsOf(l)}
-	var made string
-	if err := db.Read(ctx, func(raw *sqlitedb.Tx) error { return raw.QueryRow(s.sql.made).Scan(&made) }); err != nil {
+	if err := db.Write(ctx, s.grow); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", l.Name, err)
 	}
-	if err := l.CheckSignature(made); err != nil {
-		return nil, err
-	}
 	return s, nil
+}
+
+// grow adds the fields and orders that the table lacks.
+func (s *Store[T]) grow(raw *sqlitedb.Tx) error {
+	var made string
+	if err := raw.QueryRow(s.sql.made).Scan(&made); err != nil {
+		return err
+	}
+	lacks, _, err := s.of.Fit(made)
+	if err != nil || lacks.None() {
+		return err
+	}
+	for _, f := range lacks.Fields {
+		if _, err := raw.Exec("ALTER TABLE " + s.sql.name + " ADD COLUMN " + define(f.Name, f.Zero())); err != nil {
+			return err
+		}
+	}
+	for _, o := range lacks.Orders {
+		if _, err := raw.Exec(index(s.of, o.Name)); err != nil {
+			return err
+		}
+	}
+	for _, v := range s.of.Views {
+		if _, err := raw.Exec("DROP VIEW IF EXISTS " + layout.Quote(v.Name)); err != nil {
+			return err
+		}
+		if _, err := raw.Exec(view(v)); err != nil {
+			return err
+		}
+	}
+	_, err = raw.Exec(s.sql.grown, s.of.Signature())
+	return err
 }
 
 // In is the table in a transaction of its database.

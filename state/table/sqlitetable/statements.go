@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
 
 // statements are the texts that do not change from call to call. Names are quoted, as those of
 // fields can be words of SQL.
 type statements struct {
-	name, put, row, update, drop    string
-	next, made, counts, add, settle string
+	name, put, row, update, drop           string
+	next, made, grown, counts, add, settle string
 }
 
 // schema makes a table. The key has an index of its own beside a table in order of creation, so
@@ -23,16 +24,11 @@ func schema[T any](l *layout.Layout[T]) string {
 	fmt.Fprintf(&b, "CREATE TABLE %s(_id INTEGER PRIMARY KEY", n)
 	one := new(T)
 	for _, f := range l.Fields {
-		typ := "INTEGER"
-		switch f.At(one).(type) {
-		case *string, *[]byte:
-			typ = "BLOB"
-		}
-		fmt.Fprintf(&b, ", %s %s NOT NULL", layout.Quote(f.Name), typ)
+		b.WriteString(", " + define(f.Name, f.At(one)))
 	}
 	fmt.Fprintf(&b, ", UNIQUE(%s)) STRICT;\n", layout.Quote(l.Fields[0].Name))
 	for _, o := range l.Orders {
-		fmt.Fprintf(&b, "CREATE INDEX %s ON %s(%s);\n", layout.Quote(l.Name+"."+o.Name), n, layout.Names(l.Order(o.Name)))
+		b.WriteString(index(l, o.Name) + ";\n")
 	}
 	fmt.Fprintf(&b, "CREATE TABLE %s(spec TEXT NOT NULL, newest INTEGER NOT NULL) STRICT;\n", layout.Quote("_"+l.Name+"_table"))
 	fmt.Fprintf(&b, "INSERT INTO %s VALUES('%s', 0);\n", layout.Quote("_"+l.Name+"_table"), l.Signature())
@@ -40,9 +36,25 @@ func schema[T any](l *layout.Layout[T]) string {
 		fmt.Fprintf(&b, "CREATE TABLE %s(name BLOB PRIMARY KEY, n INTEGER NOT NULL) STRICT, WITHOUT ROWID;\n", layout.Quote("_"+l.Name+"_counts"))
 	}
 	for _, v := range l.Views {
-		fmt.Fprintf(&b, "CREATE VIEW %s AS %s;\n", layout.Quote(v.Name), v.SQLite)
+		b.WriteString(view(v) + ";\n")
 	}
 	return b.String()
+}
+
+func view(v table.View) string { return "CREATE VIEW " + layout.Quote(v.Name) + " AS " + v.SQLite }
+
+// define is a column of a field, as At returns it.
+func define(name string, at any) string {
+	switch at.(type) {
+	case *string, *[]byte:
+		return layout.Quote(name) + " BLOB NOT NULL DEFAULT x''"
+	}
+	return layout.Quote(name) + " INTEGER NOT NULL DEFAULT 0"
+}
+
+// index makes the index of an order.
+func index[T any](l *layout.Layout[T], order string) string {
+	return fmt.Sprintf("CREATE INDEX %s ON %s(%s)", layout.Quote(l.Name+"."+order), layout.Quote(l.Name), layout.Names(l.Order(order)))
 }
 
 func statementsOf[T any](l *layout.Layout[T]) statements {
@@ -56,6 +68,7 @@ func statementsOf[T any](l *layout.Layout[T]) statements {
 		drop:   "DELETE FROM " + n + " WHERE " + key + " IN (",
 		next:   "UPDATE " + own + " SET newest=newest+? RETURNING newest",
 		made:   "SELECT spec FROM " + own,
+		grown:  "UPDATE " + own + " SET spec=?",
 		counts: "SELECT name, n FROM " + counts + " WHERE n>0",
 		add:    "INSERT INTO " + counts + " VALUES ",
 		settle: " ON CONFLICT(name) DO UPDATE SET n=n+excluded.n",

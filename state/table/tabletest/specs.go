@@ -3,7 +3,6 @@ package tabletest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidemill/tidemill/state/table"
 )
@@ -53,26 +52,6 @@ func specCases[Raw any]() []testcase[Raw] {
 				if _, err := w.Harness.Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("the error is %v, want one with %q", err, c.want)
 				}
-			}
-		}},
-		{"refuses a table that was made for another spec", "a field read as another is a wrong answer, not an error", func(t *testing.T, w *world[Raw]) {
-			for name, change := range map[string]func(s *spec){
-				"a field less":            func(s *spec) { s.Fields = s.Fields[:9] },
-				"a field of another type": func(s *spec) { s.Fields[9].At = func(r *Record) any { return new(time.Time) } },
-				"another order":           func(s *spec) { s.Orders[0].By = []string{"no"} },
-				"another counter":         func(s *spec) { s.Count.From = []string{"group"} },
-				"no expiry":               func(s *spec) { s.Expires = "" },
-				"a view":                  func(s *spec) { s.Views = []table.View{{Name: "v", SQLite: "SELECT 1", Postgres: "SELECT 1"}} },
-			} {
-				s := Spec(w.name)
-				change(&s)
-				if _, err := w.Harness.Open(t.Context(), s); err == nil || !strings.Contains(err.Error(), "another spec") {
-					t.Errorf("%s: the error is %v", name, err)
-				}
-			}
-			w.put(t, full("a")) // it goes on
-			if s := w.another(t); s == nil {
-				t.Error("the table was not opened again")
 			}
 		}},
 		{"keeps tables apart", "two roles have the same key", func(t *testing.T, w *world[Raw]) {

@@ -25,6 +25,8 @@ type Harness[Raw any] struct {
 	// Apart opens a table that cannot take part in a transaction of those that Open opens. Nil:
 	// there is none that could be told apart.
 	Apart func(ctx context.Context, spec table.Spec[Record]) (table.Store[Record, Raw], error)
+	// Grows reports whether a spec can gain fields and orders.
+	Grows bool
 	// Effect writes a name to a table of the database, in the transaction; Effects are the names
 	// in that table. Nil: there is nothing but tables.
 	Effect  func(raw Raw, name string) error
@@ -138,6 +140,9 @@ func Run[Raw any](t *testing.T, harness func(t testing.TB) Harness[Raw]) {
 	h := harness(t)
 	if h.Crash != nil {
 		run(durableCases[Raw]())
+	}
+	if h.Grows {
+		run(growCases[Raw]())
 	}
 	if h.Effect != nil {
 		run(effectCases[Raw]())

@@ -161,7 +161,7 @@ func TestASmallBackendPasses(t *testing.T) {
 					s = &toy[tabletest.Record]{of: l, rows: map[string]*tabletest.Record{}}
 					tables[spec.Name] = s
 				}
-				if err := l.CheckSignature(s.of.Signature()); err != nil {
+				if _, _, err := l.Fit(s.of.Signature()); err != nil {
 					return nil, fmt.Errorf("toy: %w", err)
 				}
 				return s, nil

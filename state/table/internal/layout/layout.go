@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/state/table"
@@ -155,6 +154,12 @@ func (l *Layout[T]) checkViews() error {
 // Key is the key of a record.
 func (l *Layout[T]) Key(r *T) string { return *l.Fields[0].At(r).(*string) }
 
+// Field is the field of a name.
+func (l *Layout[T]) Field(name string) (f table.Field[T], ok bool) {
+	f, ok = l.fields[name]
+	return f, ok
+}
+
 // Order are the fields of an order, the key at the end; nil: there is no such order.
 func (l *Layout[T]) Order(name string) []table.Field[T] { return l.orders[name] }
 
@@ -180,29 +185,4 @@ func (l *Layout[T]) Only(only []string) ([]table.Field[T], error) {
 		}
 	}
 	return fs, nil
-}
-
-// Signature says all of the spec that a table is made for.
-func (l *Layout[T]) Signature() string {
-	var fields, orders []string
-	for _, f := range l.Fields {
-		fields = append(fields, f.Name+" "+typeOf(f.At(new(T))))
-	}
-	for _, o := range l.Orders {
-		orders = append(orders, o.Name+"("+strings.Join(o.By, ",")+")")
-	}
-	s := fmt.Sprintf("fields %s; orders %s; counted by %s; expires %s",
-		strings.Join(fields, ", "), strings.Join(orders, " "), strings.Join(l.Count.From, ","), l.Expires)
-	for _, v := range l.Views {
-		s += "; view " + v.Name
-	}
-	return s
-}
-
-// CheckSignature refuses a table that was made for another spec.
-func (l *Layout[T]) CheckSignature(made string) error {
-	if s := l.Signature(); s != made {
-		return fmt.Errorf("open table %s: it was made for another spec: %q, not %q", l.Name, made, s)
-	}
-	return nil
 }
