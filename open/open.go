@@ -15,7 +15,6 @@ package open
 import (
 	"context"
 	"crypto/tls"
-	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
@@ -24,7 +23,6 @@ import (
 	"github.com/tidemill/tidemill/internal/opensearchhttp"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
-	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -50,16 +48,6 @@ type PostgresDB = postgresdb.DB
 // tidemill_.
 func Postgres(ctx context.Context, url tidemill.Secret, conns int) (*PostgresDB, error) {
 	return postgresdb.Open(ctx, url, postgresdb.Options{Conns: conns})
-}
-
-// PostgresClock reads the clock of db's server, until ctx ends: for leases of processes that share
-// it. It asks the server about once a minute.
-func PostgresClock(ctx context.Context, db *PostgresDB) (now func() time.Time, err error) {
-	c, err := serverclock.Postgres(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	return c.Now, nil
 }
 
 // Redis connects to redis://user:password@host:6379/0, or rediss:// with TLS; a cluster and

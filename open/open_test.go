@@ -11,11 +11,9 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/open"
-	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/tableledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
 )
 
 // outside is a program of another module. What it needs it has from packages that it may
@@ -124,17 +122,8 @@ func TestServersAreOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	log, err := postgrestable.New(t.Context(), db, tableledger.Spec("club"))
-	if err != nil {
+	if _, err := postgresledger.New(t.Context(), db, postgresledger.Options{Name: "club"}); err != nil {
 		t.Fatal(err)
-	}
-	now, err := open.PostgresClock(t.Context(), db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &ledger.Entry{Key: "k"}
-	if err := tableledger.New(log, tableledger.Options{Now: now}).Begin(t.Context(), []*ledger.Entry{e}, ledger.Begin{}); err != nil || e.State != ledger.Fresh || e.Started.IsZero() {
-		t.Errorf("%+v, %v; want it begun", e, err)
 	}
 	client, err := open.Redis(t.Context(), tidemill.NewSecret(testenv.Start(t, testenv.PrivateRedis).URL))
 	if err != nil {

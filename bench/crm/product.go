@@ -12,19 +12,18 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
-	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -87,20 +86,14 @@ func (o *opened) onServers(ctx context.Context, p *part) error {
 		return err
 	}
 	o.close = append(o.close, func() error { db.Close(); return nil })
-	clock, err := serverclock.Postgres(ctx, db)
+	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: "crm"})
 	if err != nil {
 		return err
 	}
-	log, err := postgrestable.New(ctx, db, tableledger.Spec("crm"))
-	if err != nil {
+	if o.Replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "crm_replay"}); err != nil {
 		return err
 	}
-	replays, err := postgrestable.New(ctx, db, tableledger.Spec("crm_replay"))
-	if err != nil {
-		return err
-	}
-	o.Replays = tableledger.New(replays, tableledger.Options{Now: clock.Now})
-	if o.Log, err = ledger.GatherStore(tableledger.New(log, tableledger.Options{Now: clock.Now}), ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
+	if o.Log, err = ledger.GatherStore(log, ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
 		return err
 	}
 	o.Profiles, err = postgresprofile.New(ctx, db, profile.Options{})

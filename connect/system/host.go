@@ -14,9 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
-	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
@@ -48,8 +46,7 @@ type Host struct {
 	Loops []flow.Loop // of no system's own
 
 	servers map[string]any // by product and address
-	clocks  map[*postgresdb.DB]*serverclock.Clock
-	file    *File // nil: no role is in it
+	file    *File          // nil: no role is in it
 	looks   []Look
 	judged  int                    // of looks
 	found   *prometheus.GaugeVec   // by Judge; nil: nothing was looked at

@@ -2,6 +2,8 @@ package system
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -10,7 +12,13 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/source/kafkasource"
+	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
+	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 // waiting is how many commands of one system may wait at a Redis at once, each on a connection of
@@ -94,6 +102,36 @@ func server[T any](h *Host, product string, at config.URL, open func() (T, func(
 	h.OnClose(func() error { end(); return nil })
 	h.Look(look)
 	return c, nil
+}
+
+// SQLiteLedger is the ledger of a name in the embedded database.
+func (h *Host) SQLiteLedger(ctx context.Context, db *sqlitedb.DB, name string) (*tableledger.Ledger[*sqlitedb.Tx], error) {
+	t, err := sqlitetable.New(ctx, db, tableledger.Spec(name))
+	if err != nil {
+		return nil, err
+	}
+	return tableledger.New(t, tableledger.Options{Now: h.Now}), nil
+}
+
+// Ledger is a ledger that as many instances share as can, of what systems have asked for: in the
+// common PostgreSQL, else the common Redis, else the embedded database, else any Redis; nil: nowhere.
+func (h *Host) Ledger(ctx context.Context, name string) (ledger.Store, error) {
+	if db, ok := h.servers["postgres "+string(h.Config.Postgres.URL)].(*postgresdb.DB); ok {
+		return postgresledger.New(ctx, db, postgresledger.Options{Name: name})
+	}
+	c, shared := h.servers["redis "+string(h.Config.Redis.URL)].(redisconn.Client)
+	if !shared && h.file != nil {
+		return h.SQLiteLedger(ctx, h.file.DB, name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(h.servers)) {
+		if other, ok := h.servers[key].(redisconn.Client); ok && c == nil {
+			c = other
+		}
+	}
+	if c == nil {
+		return nil, nil
+	}
+	return redisledger.New(c, redisledger.Options{Name: name})
 }
 
 // KafkaSource is a pipeline's member of a consumer group; instance: it keeps its name over

@@ -99,9 +99,8 @@ func (s *Store) Update(ctx context.Context, changes []profile.Change) error {
 	return e.Err()
 }
 
-// In implements profile.Transactional. In a transaction that is REPEATABLE READ, as those of the
-// ledger's Within are, what another changes meanwhile is an error that has the whole transaction
-// done again.
+// In implements profile.Transactional, for a transaction that is READ COMMITTED, as those of
+// the ledger's Within are.
 func (s *Store) In(tx pgx.Tx) profile.Profiles { return within{s, tx} }
 
 // within are the profiles inside a transaction.

@@ -11,11 +11,10 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/tableledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/profiletest"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
 )
 
 func TestConformance(t *testing.T) {
@@ -55,11 +54,10 @@ func harness(t *testing.T, db *postgresdb.DB, url string, o profile.Options) pro
 	s := open(t, db, o)
 	exec(t, db, "DELETE FROM tidemill_profile")
 	exec(t, db, "DELETE FROM tidemill_profile_identity")
-	entries, err := postgrestable.New(t.Context(), db, tableledger.Spec(testenv.Name("l")))
+	l, err := postgresledger.New(t.Context(), db, postgresledger.Options{Name: testenv.Name("l")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := tableledger.New(entries, tableledger.Options{})
 	return profiletest.Harness{Store: s,
 		Reopen: func(t *testing.T) profile.Store { return open(t, db, o) },
 		Other:  func(t *testing.T) profile.Store { return open(t, connect(t, url), o) },

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/postgresprofile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -218,7 +219,7 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	log, err := w.PostgresLedger(ctx, db, logName)
+	log, err := postgresledger.New(ctx, db, postgresledger.Options{Name: logName})
 	if err != nil {
 		return err
 	}
@@ -233,7 +234,7 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 	if s.log, err = ledger.GatherStore(log, gather); err != nil {
 		return err
 	}
-	if s.replays, err = w.PostgresLedger(ctx, db, replaysName); err != nil {
+	if s.replays, err = postgresledger.New(ctx, db, postgresledger.Options{Name: replaysName}); err != nil {
 		return err
 	}
 	if s.projects, err = postgresproject.New(ctx, db); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
@@ -155,7 +156,7 @@ func (w *wiring) sentInPostgres(ctx context.Context, d *stores) error {
 	if err != nil {
 		return err
 	}
-	if d.sent, err = w.PostgresLedger(ctx, db, "sent"); err != nil {
+	if d.sent, err = postgresledger.New(ctx, db, postgresledger.Options{Name: "sent"}); err != nil {
 		return err
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("what was sent: PostgreSQL, %s", w.Config.Postgres.URL))
