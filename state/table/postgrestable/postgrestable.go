@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,6 +29,8 @@ type Store[T any] struct {
 	db  *postgresdb.DB
 	of  *layout.Layout[T]
 	sql statements
+
+	known sync.Map // *some of fields, by their names
 }
 
 // New opens a table of db, and makes it if it does not exist.
@@ -36,7 +39,7 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 	if err != nil {
 		return nil, err
 	}
-	s := &Store[T]{db, l, statementsOf(l)}
+	s := &Store[T]{db: db, of: l, sql: statementsOf(l)}
 	for range tries {
 		if err = db.Tx(ctx, s.open); !locked(err) {
 			break
@@ -88,27 +91,28 @@ func (s *Store[T]) open(ctx context.Context, tx pgx.Tx) error {
 
 // In is the table in a transaction of its database, which is REPEATABLE READ.
 func (s *Store[T]) In(ctx context.Context, raw pgx.Tx) table.Tx[T] {
-	return tx[T]{s, ctx, raw, " FOR UPDATE"}
+	return tx[T]{s, of(ctx, raw), true}
 }
 
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
-	return s.do(ctx, pgx.ReadOnly, func(ctx context.Context, raw pgx.Tx) error { return do(tx[T]{s, ctx, raw, ""}) })
+	return s.do(ctx, pgx.ReadOnly, func(own *session) error { return do(tx[T]{s, own, false}) })
 }
 
 // Update implements table.Store. A lost answer to a commit is an error, and leaves unknown
 // whether it was done.
 func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], pgx.Tx) error) error {
-	return s.do(ctx, pgx.ReadWrite, func(ctx context.Context, raw pgx.Tx) error { return do(s.In(ctx, raw), raw) })
+	return s.do(ctx, pgx.ReadWrite, func(own *session) error { return do(s.In(ctx, own), own) })
 }
 
 // most is how often a transaction is begun that others get in the way of.
 const most = 1000
 
-func (s *Store[T]) do(ctx context.Context, mode pgx.TxAccessMode, do func(context.Context, pgx.Tx) error) (err error) {
+func (s *Store[T]) do(ctx context.Context, mode pgx.TxAccessMode, do func(*session) error) (err error) {
 	for range most {
 		err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode}, func(raw pgx.Tx) error { return do(ctx, raw) })
+			own := begin(ctx, c, mode)
+			return own.end(do(own))
 		})
 		if !conflict(err) {
 			return err
