@@ -2,6 +2,8 @@
 package redistest
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -27,4 +29,23 @@ func Each(t *testing.T, run func(t *testing.T, client rueidis.Client)) {
 	for name, url := range map[string]func(testing.TB) string{"single": testenv.Redis, "cluster": testenv.RedisCluster} {
 		t.Run(name, func(t *testing.T) { run(t, Connect(t, url(t))) })
 	}
+}
+
+// CPU is the processor time of the server so far, in microseconds.
+func CPU(t testing.TB, client rueidis.Client) (micros float64) {
+	t.Helper()
+	info, err := client.Do(t.Context(), client.B().Info().Section("cpu").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "used_cpu_user" || name == "used_cpu_sys" {
+			seconds, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			micros += seconds * 1e6
+		}
+	}
+	return micros
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/tidemill/tidemill/state/ledger"
@@ -115,6 +116,24 @@ var withinCases = []testcase{
 		}
 		if got := h.Effects(t); !slices.Equal(got, []string{"x0"}) {
 			t.Errorf("effects: %q, want the first", got)
+		}
+	}},
+	{"has one effect where many send the same at once", "a holder whose answer is late sends it again, beside itself", func(t *testing.T, h Harness) {
+		for round := range 5 {
+			a, b := fresh(t, h.Ledger, fmt.Sprint("a", round), "h"), fresh(t, h.Ledger, fmt.Sprint("b", round), "h")
+			var all sync.WaitGroup
+			for range 12 {
+				all.Go(func() {
+					mine := []*ledger.Entry{{Key: b.Key, Token: b.Token}, {Key: a.Key, Token: a.Token}}
+					if err := h.Within(t.Context(), mine, writes(fmt.Sprint(round), mine...)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		if got := h.Effects(t); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
+			t.Errorf("effects: %q, want one of each round", got)
 		}
 	}},
 	{"does nothing for nobody, nor under a context that has ended", "a transaction costs a commit", func(t *testing.T, h Harness) {

@@ -64,35 +64,6 @@ func TestProcessesNeverWaitForEachOther(t *testing.T) {
 	}
 }
 
-func TestOneOfManyTransactionsHasTheEffect(t *testing.T) {
-	testenv.Need(t)
-	url := testenv.Postgres(t)
-	db := connect(t, url)
-	h := harness(t, db)
-	for round := range 5 {
-		es := []*ledger.Entry{{Key: fmt.Sprint("a", round)}, {Key: fmt.Sprint("b", round)}}
-		if err := h.Ledger.Begin(t.Context(), es, ledger.Begin{}); err != nil {
-			t.Fatal(err)
-		}
-		var wg sync.WaitGroup
-		for range 12 {
-			wg.Go(func() {
-				mine := []*ledger.Entry{{Key: es[1].Key, Token: es[1].Token}, {Key: es[0].Key, Token: es[0].Token}}
-				if err := h.Within(t.Context(), mine, func(_ context.Context, effect func(string) error) error {
-					mine[0].State, mine[1].State = ledger.Done, ledger.Done
-					return effect(fmt.Sprint(round))
-				}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	}
-	if got := h.Effects(t); !slices.Equal(got, []string{"0", "1", "2", "3", "4"}) {
-		t.Errorf("effects: %q, want one of each round", got)
-	}
-}
-
 // link opens a ledger behind a link that can be cut, and one beside it.
 func link(t *testing.T) (l *testenv.Link, far *postgresledger.Ledger, near *postgresdb.DB) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 func Benchmark(b *testing.B) {
 	client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
 	ledgertest.Bench(b, func(b *testing.B) (ledger.Ledger, func() float64) {
-		return open(b, client, redisledger.Options{Name: testenv.Name("l")}), func() float64 { return used(b, client) }
+		return open(b, client, redisledger.Options{Name: testenv.Name("l")}), func() float64 { return redistest.CPU(b, client) }
 	})
 }
 
@@ -31,7 +31,7 @@ func BenchmarkBare(b *testing.B) {
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', 86400) then return redis.call('XADD', KEYS[2], '*', 'data', ARGV[2]) end
 return redis.call('GET', KEYS[1])`)
 	var i atomic.Int64
-	body, before := strings.Repeat("x", 500), used(b, client)
+	body, before := strings.Repeat("x", 500), redistest.CPU(b, client)
 	b.SetParallelism(25) // 50 callers on two processors
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
@@ -41,24 +41,5 @@ return redis.call('GET', KEYS[1])`)
 			}
 		}
 	})
-	b.ReportMetric((used(b, client)-before)/float64(b.N), "server-µs/entry")
-}
-
-// used is the processor time of the server so far, in microseconds.
-func used(b *testing.B, client rueidis.Client) (micros float64) {
-	b.Helper()
-	info, err := client.Do(b.Context(), client.B().Info().Section("cpu").Build()).ToString()
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(info) {
-		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name == "used_cpu_user" || name == "used_cpu_sys" {
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			micros += seconds * 1e6
-		}
-	}
-	return micros
+	b.ReportMetric((redistest.CPU(b, client)-before)/float64(b.N), "server-µs/entry")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
@@ -39,6 +40,14 @@ func BenchmarkSQLite(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "entries/s")
+}
+
+// BenchmarkRedis measures what an entry costs in a Redis of its own.
+func BenchmarkRedis(b *testing.B) {
+	client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis).URL)
+	ledgertest.Bench(b, func(b *testing.B) (ledger.Ledger, func() float64) {
+		return openRedis(b, client, testenv.Name("l"), time.Now), func() float64 { return redistest.CPU(b, client) }
+	})
 }
 
 // BenchmarkPostgreSQL measures what an entry costs in PostgreSQL.
