@@ -14,8 +14,8 @@
 //	   │ Expire          │
 //	   └─── all but Held └──► Held     a person ends it, or Anew opens it
 //
-// Backends: memoryledger, sqliteledger, redisledger, postgresledger. Promises are cases of
-// ledgertest.
+// Backends: tableledger, on any table (in memory, in SQLite and elsewhere), and redisledger and
+// postgresledger, with scripts and statements of their own. Promises are cases of ledgertest.
 package ledger
 
 import (
