@@ -76,7 +76,8 @@ type Entry struct {
 // Filter chooses entries by time of creation, both ends included; zero fields match all.
 type Filter struct {
 	From, To     time.Time
-	After        string // among those created in the millisecond of From only greater keys: From and After of the last entry give the next page
+	Back         bool   // from the newest to the oldest
+	After        string // among those created in the millisecond of From only greater keys: From and After of the last entry give the next page. With Back of To, and lesser ones
 	Tenant, Type string
 	State        State
 	Max          int
@@ -115,8 +116,8 @@ type Log interface {
 	// Find sets each entry as it is in the ledger and opens nothing; State is zero for an
 	// entry that does not exist.
 	Find(ctx context.Context, es []*Entry) error
-	// Range yields entries by time of creation, then by key. It blocks nothing: it may or
-	// may not see what begins or ends meanwhile.
+	// Range yields entries by time of creation, then by key, with Filter.Back in the opposite
+	// order. It blocks nothing: it may or may not see what begins or ends meanwhile.
 	Range(ctx context.Context, f Filter) iter.Seq2[*Entry, error]
 }
 

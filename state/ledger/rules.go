@@ -237,8 +237,9 @@ func (r *Record) Gone(before time.Time) bool {
 // Match says whether the filter chooses e. The backend applies Max.
 func (f *Filter) Match(e *Entry) bool {
 	since, after := f.Since()
+	till, before := f.Till()
 	at := e.Created.UnixMilli()
-	return (at > since || at == since && e.Key > after) && at <= f.Till() &&
+	return (at > since || at == since && e.Key > after) && (at < till || at == till && (before == "" || e.Key < before)) &&
 		(f.Tenant == "" || f.Tenant == e.Tenant) && (f.Type == "" || f.Type == e.Type) &&
 		(f.State == 0 || f.State == e.State)
 }
@@ -251,16 +252,23 @@ func (f *Filter) Since() (milli int64, after string) {
 		return math.MinInt64, ""
 	case time.UnixMilli(milli).Before(f.From):
 		return milli + 1, ""
+	case f.Back:
+		return milli, ""
 	}
 	return milli, f.After
 }
 
-// Till is the last millisecond of a listing.
-func (f *Filter) Till() int64 {
-	if f.To.IsZero() {
-		return math.MaxInt64
+// Till is where a listing ends, or begins with Back, for a backend that reads in milliseconds: at
+// the last entry created then whose key is less than before, or earlier. Before is empty where
+// each key counts.
+func (f *Filter) Till() (milli int64, before string) {
+	switch {
+	case f.To.IsZero():
+		return math.MaxInt64, ""
+	case f.Back:
+		return f.To.UnixMilli(), f.After
 	}
-	return f.To.UnixMilli()
+	return f.To.UnixMilli(), ""
 }
 
 // Cause is the part of a failure's text that is kept, without half a character at its end.

@@ -99,6 +99,77 @@ var findCases = []testcase{
 			}
 		}
 	}},
+	{"lists from the newest to the oldest, page after page", "people look at what came last first", func(t *testing.T, h Harness) {
+		for i, k := range []string{"b", "a", "c", "d", "d\x00", "é", "\xff", "0"} {
+			fresh(t, h.Ledger, k, "h")
+			if i == 0 || i == 6 {
+				h.Clock.Advance(time.Millisecond)
+			}
+		}
+		want := []string{"0", "\xff", "é", "d\x00", "d", "c", "a", "b"}
+		for size := 1; size <= 4; size++ {
+			f, got := ledger.Filter{Back: true, Max: size}, []string{}
+			for range want {
+				page := all(t, h.Ledger, f)
+				if len(page) == 0 {
+					break
+				}
+				got = append(got, keys(page)...)
+				last := page[len(page)-1]
+				f.To, f.After = last.Created, last.Key
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("pages of %d: %q, want %q", size, got, want)
+			}
+		}
+		first, second := all(t, h.Ledger, ledger.Filter{Max: 1})[0].Created, all(t, h.Ledger, ledger.Filter{Max: 2})[1].Created
+		for _, c := range []struct {
+			f    ledger.Filter
+			want []string
+		}{
+			{ledger.Filter{To: second}, want[1:]},
+			{ledger.Filter{To: second.Add(300 * time.Microsecond)}, want[1:]},
+			{ledger.Filter{To: second, After: "cc"}, want[5:]}, // of a key that does not exist
+			{ledger.Filter{From: second, To: second, After: "d"}, []string{"c", "a"}},
+			{ledger.Filter{From: second}, want[:7]},
+			{ledger.Filter{From: second, After: "c"}, want[:7]},          // it is of To
+			{ledger.Filter{From: first.Add(time.Microsecond)}, want[:7]}, // no entry has that millisecond
+			{ledger.Filter{After: "c"}, want},                            // without a time
+			{ledger.Filter{To: first, After: "b"}, []string{}},           // the oldest
+			{ledger.Filter{To: first.Add(-time.Millisecond)}, []string{}},
+			{ledger.Filter{From: second.Add(time.Hour)}, []string{}},
+		} {
+			c.f.Back = true
+			if got := keys(all(t, h.Ledger, c.f)); !slices.Equal(got, c.want) {
+				t.Errorf("%+v: %q, want %q", c.f, got, c.want)
+			}
+		}
+	}},
+	{"lists many both ways", "pages of a backend are not to be seen", func(t *testing.T, h Harness) {
+		const n = 330
+		es := make([]*ledger.Entry, n)
+		for i := range es {
+			es[i] = &ledger.Entry{Key: string(rune('a'+i%26)) + string(rune('a'+i/26)), Type: []string{"common", "rare"}[i/(n-5)]}
+		}
+		for i := 0; i < n; i += 110 {
+			if err := h.Ledger.Begin(t.Context(), es[i:i+110], ledger.Begin{}); err != nil {
+				t.Fatal(err)
+			}
+			h.Clock.Advance(time.Millisecond)
+		}
+		forth := keys(all(t, h.Ledger, ledger.Filter{}))
+		back := keys(all(t, h.Ledger, ledger.Filter{Back: true}))
+		if slices.Reverse(back); len(forth) != n || !slices.Equal(forth, back) {
+			t.Errorf("%d and %d entries of %d, or in another order", len(forth), len(back), n)
+		}
+		forth, back = keys(all(t, h.Ledger, ledger.Filter{Type: "rare"})), keys(all(t, h.Ledger, ledger.Filter{Type: "rare", Back: true}))
+		if slices.Reverse(back); len(forth) != 5 || !slices.Equal(forth, back) {
+			t.Errorf("rare: %q and %q", forth, back)
+		}
+		if got := all(t, h.Ledger, ledger.Filter{Back: true, Max: 150}); len(got) != 150 || got[149].Key == got[148].Key {
+			t.Errorf("%d of 150", len(got))
+		}
+	}},
 	{"finds, lists and expires nothing under an ended context", "a stop must not be held up, nor show a ledger that is empty", func(t *testing.T, h Harness) {
 		end(t, h.Ledger, fresh(t, h.Ledger, "k", "a"), ledger.Done, "r", "")
 		h.Clock.Advance(time.Hour)

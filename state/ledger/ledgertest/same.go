@@ -130,7 +130,7 @@ func (p *pair) list(r *rapid.T) {
 		}
 		return at
 	}
-	p.compare(r, ledger.Filter{From: when("from"), To: when("to"), After: rapid.SampledFrom([]string{"", "a", "b", "bb"}).Draw(r, "after"),
+	p.compare(r, ledger.Filter{Back: rapid.Bool().Draw(r, "back"), From: when("from"), To: when("to"), After: rapid.SampledFrom([]string{"", "a", "b", "bb"}).Draw(r, "after"),
 		Tenant: some.Draw(r, "tenant"), Type: some.Draw(r, "type"), Max: rapid.IntRange(0, 3).Draw(r, "max"),
 		State: rapid.SampledFrom([]ledger.State{0, 0, ledger.Running, ledger.Done, ledger.Held, ledger.Failed}).Draw(r, "state")})
 }

@@ -25,15 +25,6 @@ const (
 	// sorts them seems as good: that would be all remaining rows for each page.
 	inOrder = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
 
-	// The last entry that was read is returned too, even if it does not match: the next page
-	// begins behind it.
-	list = "SELECT " + columns + `, chosen FROM (
-			SELECT *, ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7) AS chosen,
-				lead(created) OVER (ORDER BY created, key) IS NULL AS last
-			FROM (SELECT * FROM tidemill_ledger WHERE ledger || '' = $1 AND (created, key) > ($2::timestamptz, $3::bytea) AND created <= $4::timestamptz
-				ORDER BY created, key LIMIT $8) seen) judged
-		WHERE chosen OR last ORDER BY created, key LIMIT $9`
-
 	// Expired entries are found in order of creation, without a lock, and locked in the
 	// order of keys like everything else. SKIP LOCKED leaves rows in use for the next time,
 	// but may still wait for a row that is being changed.
@@ -48,6 +39,23 @@ const (
 	remove = `DELETE FROM tidemill_ledger WHERE ctid = ANY (ARRAY (SELECT place FROM unnest($2::bytea[]) k,
 		LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = k OFFSET 0) found))`
 )
+
+var (
+	list     = listing(">", "<=", "")
+	listBack = listing("<", ">=", " DESC")
+)
+
+// listing is the statement of a page, behind a place and up to a time. The last entry that was
+// read is returned too, even if it does not match: the next page begins behind it.
+func listing(behind, until, direction string) string {
+	order := " ORDER BY created" + direction + ", key" + direction
+	return "SELECT " + columns + `, chosen FROM (
+			SELECT *, ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7) AS chosen,
+				lead(created) OVER (` + order + `) IS NULL AS last
+			FROM (SELECT * FROM tidemill_ledger WHERE ledger || '' = $1 AND (created, key) ` + behind + ` ($2::timestamptz, $3::bytea) AND created ` + until + ` $4::timestamptz` +
+		order + ` LIMIT $8) seen) judged
+		WHERE chosen OR last` + order + ` LIMIT $9`
+}
 
 // Find implements ledger.Log.
 func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
@@ -78,11 +86,9 @@ const first, last = 0, 253402300799999 // 1970, and the end of the year 9999
 // Range implements ledger.Log, page by page.
 func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
 	return func(yield func(*ledger.Entry, error) bool) {
-		since, after := f.Since()
-		at, key := time.UnixMilli(min(max(since, first), last)), []byte(after)
-		till := time.UnixMilli(min(max(f.Till(), first-1), last))
+		statement, at, key, till := bounds(&f)
 		for left := cmp.Or(max(f.Max, 0), math.MaxInt); left > 0; {
-			seen, err := l.page(ctx, l.o.Name, at, key, till, []byte(f.Tenant), []byte(f.Type), int16(f.State), reach, min(left, page))
+			seen, err := l.page(ctx, statement, l.o.Name, at, key, till, []byte(f.Tenant), []byte(f.Type), int16(f.State), reach, min(left, page))
 			if err != nil {
 				yield(nil, fmt.Errorf("list entries of ledger %q: %w", l.o.Name, err))
 				return
@@ -104,18 +110,32 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 	}
 }
 
-// listed is a row of list.
+// bounds are where a listing begins, and the time that it ends at.
+func bounds(f *ledger.Filter) (statement string, at time.Time, key []byte, till time.Time) {
+	from, after := f.Since()
+	to, before := f.Till()
+	from, to = min(max(from, first), last), min(max(to, first-1), last)
+	switch {
+	case !f.Back:
+		return list, time.UnixMilli(from), []byte(after), time.UnixMilli(to)
+	case before == "": // before the first key of the next millisecond
+		to++
+	}
+	return listBack, time.UnixMilli(to), []byte(before), time.UnixMilli(from)
+}
+
+// listed is a row of a listing.
 type listed struct {
 	*ledger.Record
 	chosen bool
 }
 
-// page reads a page by the arguments of list.
-func (l *Ledger) page(ctx context.Context, args ...any) (seen []listed, err error) {
+// page reads a page by a listing and its arguments.
+func (l *Ledger) page(ctx context.Context, statement string, args ...any) (seen []listed, err error) {
 	return seen, l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		b := &pgx.Batch{} // a transaction
 		b.Queue(inOrder)
-		b.Queue(list, args...).Query(func(rows pgx.Rows) error {
+		b.Queue(statement, args...).Query(func(rows pgx.Rows) error {
 			return postgresdb.Each(rows, nil, func(rows pgx.Rows) error {
 				r := listed{}
 				var err error

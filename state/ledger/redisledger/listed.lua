@@ -43,16 +43,27 @@ local function above(a, b)
 	return #a > #b
 end
 
-local function sort(keys)
-	table.sort(keys, function(a, b) return above(b, a) end)
+local function sort(keys, back)
+	table.sort(keys, function(a, b)
+		if back then
+			a, b = b, a
+		end
+		return above(b, a)
+	end)
 end
 
--- since reads moments from a time on: of each millisecond, created, its keys and the groups
--- that have them; whole ones, until there are enough keys. It answers whether there are more.
-local function since(groups, created, enough)
-	local found, n, rank, last = {}, 0, redis.call('ZCOUNT', groups, '-inf', '(' .. created), nil
+-- since reads moments from a time on, or back from it: of each millisecond, created, its keys
+-- and the groups that have them; whole ones, until there are enough keys. It answers whether
+-- there are more.
+local function since(groups, created, enough, back)
+	local found, n, range, rank, last = {}, 0, 'ZRANGE', nil, nil
+	if back then
+		range, rank = 'ZREVRANGE', redis.call('ZCOUNT', groups, '(' .. created, '+inf')
+	else
+		rank = redis.call('ZCOUNT', groups, '-inf', '(' .. created)
+	end
 	repeat
-		local part = redis.call('ZRANGE', groups, rank, rank + 31, 'WITHSCORES')
+		local part = redis.call(range, groups, rank, rank + 31, 'WITHSCORES')
 		for i = 1, #part, 2 do
 			local at, keys = tonumber(part[i + 1]), cmsgpack.unpack(part[i])
 			if not last or last.created ~= at then

@@ -62,16 +62,22 @@ func (l *Ledger) find(ctx context.Context, es []*ledger.Entry) error {
 // place is between two entries of the order.
 type place struct{ created, key string }
 
-func from(milli int64, key string) place {
-	return place{strconv.FormatInt(max(milli, 0), 10), key} // none was created before 1970
+// bounds are where a listing begins, and the time that it ends at. None was created before 1970.
+func bounds(f *ledger.Filter) (at place, end string) {
+	since, after := f.Since()
+	till, before := f.Till()
+	if f.Back {
+		return place{decimal(till), before}, decimal(max(since, 0))
+	}
+	return place{decimal(max(since, 0)), after}, decimal(till)
 }
 
 // Range implements ledger.Log, page by page.
 func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.Entry, error] {
 	return func(yield func(*ledger.Entry, error) bool) {
-		at := from(f.Since())
+		at, end := bounds(&f)
 		for left := cmp.Or(max(f.Max, 0), math.MaxInt); left > 0; {
-			es, next, err := l.page(ctx, &f, at, min(left, page))
+			es, next, err := l.page(ctx, &f, at, end, min(left, page))
 			if err != nil {
 				yield(nil, redisconn.Error(err, "list entries of ledger %q", l.name))
 				return
@@ -91,11 +97,11 @@ func (l *Ledger) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*ledger.E
 
 // page reads up to most entries behind a place, and says where it ended: nowhere after the
 // last.
-func (l *Ledger) page(ctx context.Context, f *ledger.Filter, at place, most int) ([]*ledger.Entry, place, error) {
+func (l *Ledger) page(ctx context.Context, f *ledger.Filter, at place, end string, most int) ([]*ledger.Entry, place, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, place{}, err
 	}
-	args := []string{at.created, at.key, decimal(f.Till()), strconv.Itoa(look), strconv.Itoa(most), f.Tenant, f.Type, strconv.Itoa(int(f.State))}
+	args := []string{at.created, at.key, end, strconv.Itoa(look), strconv.Itoa(most), f.Tenant, f.Type, strconv.Itoa(int(f.State)), flag(f.Back)}
 	answer, err := pageScript.Exec(ctx, l.client, l.keys[:3], args).ToArray()
 	if err == nil && (len(answer) < 2 || len(answer)%3 != 2) {
 		err = errAnswer

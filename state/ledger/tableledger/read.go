@@ -73,12 +73,24 @@ func (l *Ledger[Raw]) Range(ctx context.Context, f ledger.Filter) iter.Seq2[*led
 
 // query is a filter as the table has it.
 func query(f *ledger.Filter) table.Query[ledger.Record] {
-	q := table.Query[ledger.Record]{By: "created"}
-	if !f.From.IsZero() {
-		since, after := f.Since()
-		q.After = &ledger.Record{Entry: ledger.Entry{Key: after, Created: time.UnixMilli(since)}}
+	q := table.Query[ledger.Record]{By: "created", Back: f.Back}
+	position := func(milli int64, key string) *ledger.Record {
+		return &ledger.Record{Entry: ledger.Entry{Key: key, Created: time.UnixMilli(milli)}}
 	}
-	if !f.To.IsZero() {
+	since, after := f.Since()
+	till, before := f.Till()
+	switch {
+	case f.From.IsZero():
+	case f.Back:
+		q.Where = append(q.Where, table.Cond{Field: "created", Op: ">=", Value: time.UnixMilli(since)})
+	default:
+		q.After = position(since, after)
+	}
+	switch {
+	case f.To.IsZero():
+	case before != "":
+		q.After = position(till, before)
+	default:
 		q.Where = append(q.Where, table.Cond{Field: "created", Op: "<=", Value: f.To})
 	}
 	if f.Tenant != "" {
