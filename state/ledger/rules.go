@@ -234,16 +234,6 @@ func (r *Record) Gone(before time.Time) bool {
 	return false
 }
 
-// Match says whether the filter chooses e. The backend applies Max.
-func (f *Filter) Match(e *Entry) bool {
-	since, after := f.Since()
-	till, before := f.Till()
-	at := e.Created.UnixMilli()
-	return (at > since || at == since && e.Key > after) && (at < till || at == till && (before == "" || e.Key < before)) &&
-		(f.Tenant == "" || f.Tenant == e.Tenant) && (f.Type == "" || f.Type == e.Type) &&
-		(f.State == 0 || f.State == e.State)
-}
-
 // Since is where a listing begins, for a backend that reads in milliseconds: at the first
 // entry created then whose key is greater than after, or later.
 func (f *Filter) Since() (milli int64, after string) {

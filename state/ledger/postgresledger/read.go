@@ -13,7 +13,6 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 const (
@@ -157,7 +156,7 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 		if _, err := tx.Exec(ctx, inOrder); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), rules.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
+		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
 			return err
 		}
 		if err := tx.QueryRow(ctx, lockOver, l.o.Name, keys, b).Scan(&keys); err != nil || len(keys) == 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/internal/rules"
 )
 
 // The most that one script of a listing does.
@@ -129,7 +128,7 @@ func (l *Ledger) page(ctx context.Context, f *ledger.Filter, at place, end strin
 
 // Expire implements ledger.Expirer.
 func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, error) {
-	left := cmp.Or(max(limit, 0), rules.DefaultExpire)
+	left := cmp.Or(max(limit, 0), ledger.DefaultExpire)
 	for at, n := "0", 0; ; {
 		if err := ctx.Err(); err != nil {
 			return n, err

@@ -8,10 +8,6 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
-// DefaultExpire is how many entries one Expire removes that sets no number: few enough to block
-// nobody.
-const DefaultExpire = 1000
-
 // CheckName refuses names of ledgers that share a database: they become parts of keys and
 // of tables' names.
 func CheckName(name string) error {
