@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
-	"github.com/tidemill/tidemill/state/lock/memorylock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
@@ -45,7 +45,7 @@ type world struct {
 	persons  *memoryperson.Store
 	events   *memorywarehouse.Store
 	letters  *memorydeadletter.Store
-	locks    *memorylock.Locks
+	locks    *tablelock.Locks[*memorytable.Tx]
 	defs     *tabledefinition.Definitions[*memorytable.Tx]
 	projects *tableproject.Projects[*memorytable.Tx]
 
@@ -81,7 +81,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 		panic(err)
 	}
 	w.letters = letters
-	w.locks = memorylock.New(memorylock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
+	w.locks = tablelock.Memory(tablelock.Options{Rand: rand.NewChaCha8([32]byte{byte(seed)})})
 	w.defs = tabledefinition.Memory()
 	w.projects = tableproject.Memory()
 	if err := w.projects.Ensure(w.ctx, project.Project{ID: projectID, Name: "sim"}, project.HashOf(tidemill.NewSecret(ingestKey))); err != nil {

@@ -1,7 +1,7 @@
 // Package postgresdb is the one connection to PostgreSQL: a bounded pool whose statements
 // cannot run for ever, the tables that all backends on it share, the checks of the server's
 // settings for durability, and the kinds of its errors. Use it to open the database; the
-// backends (postgresperson, postgreslock, …) take what Open returns.
+// backends (postgresperson, postgresproject, …) take what Open returns.
 //
 // Nothing here retries: every statement of the backends may be repeated, and the engine decides
 // whether it is.

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
-	"github.com/tidemill/tidemill/state/lock/memorylock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -37,7 +37,7 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 	}
 	events := memorywarehouse.New()
 	parts := analytics.Parts{Persons: memoryperson.New(memoryperson.Options{}), Warehouse: events,
-		Definitions: tabledefinition.Memory(), DeadLetters: letters, Locks: memorylock.New(memorylock.Options{})}
+		Definitions: tabledefinition.Memory(), DeadLetters: letters, Locks: tablelock.Memory(tablelock.Options{})}
 	run := func() (s *kafkasource.Source, stop func()) {
 		s = w.source(kafkasource.Options{})
 		parts.Source = s

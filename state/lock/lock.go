@@ -2,7 +2,8 @@
 // name holds it until it is released or runs out. The lock carries a fencing number that
 // grows with every owner, so that a resource can refuse a late one.
 //
-// Backends: memorylock, sqlitelock, redislock. Promises are cases of locktest.
+// Backends: tablelock, on any table, and redislock, in the form of other programs. Promises are cases
+// of locktest.
 package lock
 
 import (

@@ -136,20 +136,6 @@ CREATE TABLE tidemill_kept_merges (
 	at_milli    bigint NOT NULL
 );
 
--- Locks that are held. One number fences all names, so that a name need not be remembered
--- when it is free.
-CREATE TABLE tidemill_locks (
-	name  text PRIMARY KEY,
-	owner text NOT NULL,
-	fence bigint NOT NULL,
-	until timestamptz NOT NULL
-);
-CREATE TABLE tidemill_lock_fence (
-	one   boolean PRIMARY KEY DEFAULT true CHECK (one),
-	fence bigint NOT NULL
-);
-INSERT INTO tidemill_lock_fence(fence) VALUES (0);
-
 -- Work that happens once, by ledger and key. Names are bytes, since they may be any. Rows
 -- are written at their begin and their end; rows that were begun together also end
 -- together, when none of them can make room for another: so the page needs room for all of

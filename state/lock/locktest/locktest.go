@@ -49,6 +49,7 @@ var cases = []struct {
 	{"a late owner's release changes nothing", "it would free what is another's", lateRelease},
 	{"a forged owner is refused", "only who holds it may change it", forged},
 	{"the fence grows with every owner", "a resource refuses who comes with a lower one", fence},
+	{"owners that compete take turns, and their fences grow", "instances wait for each other, and a resource refuses a late one", turns},
 	{"owners are unguessable", "a lock is its owner's by its token", owners},
 	{"nonsense is refused", "a mistake should be heard at once", nonsense},
 	{"an ended context takes nothing", "a stop must not be held up", endedContext},
@@ -241,6 +242,37 @@ func fence(t *test) {
 			t.pass(time.Minute + time.Millisecond)
 		}
 	}
+}
+
+func turns(t *test) {
+	var wg sync.WaitGroup
+	var inside atomic.Int32
+	var last atomic.Uint64
+	for range 4 {
+		wg.Go(func() {
+			for done := 0; done < 10 && !t.Failed(); {
+				h, ok, err := t.Locks.Acquire(t.Context(), "a", time.Minute)
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+				}
+				if !ok {
+					continue
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d hold it at once", n)
+				}
+				if before := last.Swap(h.Fence); h.Fence <= before {
+					t.Errorf("fence %d came after %d", h.Fence, before)
+				}
+				inside.Add(-1)
+				done++
+				if err := t.Locks.Release(t.Context(), h); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func owners(t *test) {

@@ -1,7 +1,7 @@
-// Package redislock keeps locks in Redis: for something that only one of several instances
-// at a time may do. The key is the lock's name, its value only the owner's token, its
-// expiry the server's, so that clocks need not agree. The fencing number is a counter
-// beside it, {name}:fence, which never expires.
+// Package redislock takes locks in Redis as other programs take them: the key is the lock's name,
+// its value the owner's token alone, its expiry the server's, so that clocks need not agree. Use it
+// for a lock that is shared with such a program. The fencing number is a counter beside it,
+// {name}:fence, which never expires.
 //
 // A Redis that fails over or loses its memory forgets locks, and a lock may then have two
 // owners. Work that must not happen twice has to be harmless, or check the fencing number

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock"
-	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project"
@@ -99,8 +99,12 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 		return err
 	}
 	b.definitions = tabledefinition.New(definitions)
-	b.locks, err = sqlitelock.New(ctx, f.DB, sqlitelock.Options{Now: w.Now})
-	return err
+	locks, err := sqlitetable.New(ctx, f.DB, tablelock.Spec())
+	if err != nil {
+		return err
+	}
+	b.locks = tablelock.New(locks, tablelock.Options{Now: w.Now})
+	return nil
 }
 
 // warningsKept forgets warnings where the warehouse does not do it by itself.

@@ -5,9 +5,10 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill/state/definition/postgresdefinition"
-	"github.com/tidemill/tidemill/state/lock/postgreslock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/postgresperson"
 	"github.com/tidemill/tidemill/state/project/postgresproject"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
 )
 
 // postgres puts a PostgreSQL behind persons, definitions and projects, and behind locks,
@@ -24,9 +25,15 @@ func (w *wiring) postgres(ctx context.Context, b *backends) error {
 	if b.definitions, err = postgresdefinition.New(ctx, db); err != nil {
 		return err
 	}
-	if b.locks, err = postgreslock.New(ctx, db, postgreslock.Options{}); err != nil {
+	locks, err := postgrestable.New(ctx, db, tablelock.Spec())
+	if err != nil {
 		return err
 	}
+	now, err := w.PostgresClock(ctx, db)
+	if err != nil {
+		return err
+	}
+	b.locks = tablelock.New(locks, tablelock.Options{Now: now})
 	if b.projects, err = postgresproject.New(ctx, db); err != nil {
 		return err
 	}

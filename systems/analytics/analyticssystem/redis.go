@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/project/redisproject"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest/limit/redislimit"
+	"github.com/tidemill/tidemill/systems/analytics/circuit/rediscircuit"
 )
 
 // The overflow stream's name, beside that of the stream of all others.
@@ -61,7 +62,7 @@ func (w *wiring) redis(ctx context.Context, b *backends) error {
 	if b.locks, err = redislock.New(client, redislock.Options{}); err != nil {
 		return err
 	}
-	if b.circuit, err = redislock.NewCircuit(client, redislock.CircuitOptions{}); err != nil {
+	if b.circuit, err = rediscircuit.New(client, rediscircuit.Options{}); err != nil {
 		return err
 	}
 	if w.Config.Postgres.URL != "" { // the embedded database needs no cache in front of it

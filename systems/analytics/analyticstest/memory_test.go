@@ -7,7 +7,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
-	"github.com/tidemill/tidemill/state/lock/memorylock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -28,6 +28,6 @@ func memory(t *testing.T) analyticstest.Harness {
 	return open(t, analyticstest.Harness{
 		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
 		Persons: memoryperson.New(memoryperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: tabledefinition.Memory(),
-		Letters: letters, Locks: memorylock.New(memorylock.Options{}), Projects: tableproject.Memory(),
+		Letters: letters, Locks: tablelock.Memory(tablelock.Options{}), Projects: tableproject.Memory(),
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
-	"github.com/tidemill/tidemill/state/lock/sqlitelock"
+	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -63,13 +63,13 @@ func (f *file) open() analyticstest.Harness {
 	ok(err)
 	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	ok(err)
-	locks, err := sqlitelock.New(ctx, db, sqlitelock.Options{})
+	locks, err := sqlitetable.New(ctx, db, tablelock.Spec())
 	ok(err)
 	projects, err := sqlitetable.New(ctx, db, tableproject.Spec())
 	ok(err)
 	return open(t, analyticstest.Harness{
 		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
-		Persons: persons, Warehouse: events, Definitions: tabledefinition.New(definitions), Letters: letters, Locks: locks, Projects: tableproject.New(projects),
+		Persons: persons, Warehouse: events, Definitions: tabledefinition.New(definitions), Letters: letters, Locks: tablelock.New(locks, tablelock.Options{}), Projects: tableproject.New(projects),
 		Reopen: func() analyticstest.Harness { f.close(); return f.open() },
 	})
 }

@@ -1,15 +1,13 @@
-package sqlitelock_test
+package tablelock_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/locktest"
-	"github.com/tidemill/tidemill/state/lock/sqlitelock"
 )
 
 // again makes each call again that fails by a fault.
@@ -34,19 +32,6 @@ func (a again) Release(ctx context.Context, h lock.Held) error {
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
-		db := f.Open(t)
-		l, err := sqlitedbtest.Get(f, func() (*sqlitelock.Locks, error) {
-			return sqlitelock.New(t.Context(), db, sqlitelock.Options{Now: now})
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return locktest.Harness{Locks: again{l, f}}
-	})
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitelock.Locks, error) {
-		return sqlitelock.New(ctx, db, sqlitelock.Options{})
+		return locktest.Harness{Locks: again{onSQLite(t, f.Open(t), now), f}}
 	})
 }

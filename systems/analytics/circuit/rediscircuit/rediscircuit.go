@@ -1,4 +1,7 @@
-package redislock
+// Package rediscircuit is the breaker of replays that instances share in Redis, under the keys that
+// the product analytics system has that one migrates from: dlq:replay:failures counts failures, and
+// while dlq:replay:circuit exists it is open.
+package rediscircuit
 
 import (
 	"cmp"
@@ -12,28 +15,24 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 )
 
-// CircuitOptions tune a Circuit; the zero value is ready to use.
-type CircuitOptions struct {
+// Options tune a Circuit; the zero value is ready to use.
+type Options struct {
 	Name   string        // of both keys; empty means dlq:replay
 	Fails  int           // failures that open it; 0 means 5
 	Within time.Duration // how long failures are remembered after the newest; 0 means 10m
 	Open   time.Duration // how long it is open; 0 means 5m
 }
 
-// A Circuit is a breaker that instances share: failures are counted in <name>:failures, and
-// it is open as long as <name>:circuit exists. The system of analytics opens, asks and
-// closes it around replays of dead letters.
-//
-// The two keys have no slot in common, so they change one after the other. If that is cut
-// short, failures expire and the circuit closes by themselves.
+// Circuit implements analytics.Circuit. Its two keys have no slot in common, so they change one
+// after the other. If that is cut short, failures expire and the circuit closes by themselves.
 type Circuit struct {
 	client            rueidis.Client
-	o                 CircuitOptions
+	o                 Options
 	failures, circuit string
 }
 
-// NewCircuit makes a circuit with the shared state of the others.
-func NewCircuit(client rueidis.Client, o CircuitOptions) (*Circuit, error) {
+// New makes a circuit that shares its state with the others of its name.
+func New(client rueidis.Client, o Options) (*Circuit, error) {
 	if client == nil {
 		return nil, errors.New("a circuit in Redis needs a connection")
 	}
@@ -45,7 +44,7 @@ func NewCircuit(client rueidis.Client, o CircuitOptions) (*Circuit, error) {
 	return &Circuit{client, o, o.Name + ":failures", o.Name + ":circuit"}, nil
 }
 
-// IsOpen says whether some instance opened it and its time is not over.
+// IsOpen reports whether some instance opened it and its time is not over.
 func (c *Circuit) IsOpen(ctx context.Context) (bool, error) {
 	n, err := c.client.Do(ctx, c.client.B().Exists().Key(c.circuit).Build()).AsInt64()
 	return n > 0, redisconn.Error(err, "look whether circuit %q is open", c.o.Name)
@@ -63,7 +62,7 @@ func (c *Circuit) Failed(ctx context.Context, n int) error {
 	if n <= 0 {
 		return nil
 	}
-	all, err := count.Exec(ctx, c.client, []string{c.failures}, []string{strconv.Itoa(n), millis(c.o.Within), strconv.Itoa(c.o.Fails)}).AsInt64()
+	all, err := count.Exec(ctx, c.client, []string{c.failures}, []string{strconv.Itoa(n), strconv.FormatInt(c.o.Within.Milliseconds(), 10), strconv.Itoa(c.o.Fails)}).AsInt64()
 	if err != nil {
 		return redisconn.Error(err, "count failures of circuit %q", c.o.Name)
 	}
