@@ -8,9 +8,10 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 // A packed file of 50,000 events, checked, handed out and settled a thousand at a time.
@@ -31,7 +32,11 @@ func BenchmarkSource(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		files, err := sqliteprogress.New(b.Context(), db, "in", nil)
+		known, err := sqlitetable.New(b.Context(), db, tableprogress.Spec())
+		if err != nil {
+			b.Fatal(err)
+		}
+		files, err := tableprogress.New(known, "in", tableprogress.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

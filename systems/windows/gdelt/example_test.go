@@ -11,7 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -32,7 +32,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	source, err := gdelt.NewFolder(dir, memoryprogress.New(nil), letters, gdelt.Options{Quiet: -1})
+	source, err := gdelt.NewFolder(dir, tableprogress.Memory(tableprogress.Options{}), letters, gdelt.Options{Quiet: -1})
 	if err != nil {
 		fmt.Println(err)
 		return

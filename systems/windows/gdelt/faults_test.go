@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 func TestABrokenFileIsALetterAndOthersGoOn(t *testing.T) {
@@ -99,7 +99,7 @@ func TestFullDeadLettersHoldUpBrokenFilesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, dir: t.TempDir(), o: gdelt.Options{Quiet: -1}, files: memoryprogress.New(nil), dead: dead}
+		w := &world{T: t, dir: t.TempDir(), o: gdelt.Options{Quiet: -1}, files: tableprogress.Memory(tableprogress.Options{}), dead: dead}
 		w.start()
 		for _, stamp := range []string{"1", "2"} {
 			w.put(stamp+".export.CSV.zip", "no zip")

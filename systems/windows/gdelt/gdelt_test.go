@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -212,7 +212,7 @@ func TestABacklogIsReadInOrder(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	dead, files := letters(t), memoryprogress.New(nil)
+	dead, files := letters(t), tableprogress.Memory(tableprogress.Options{})
 	for name, err := range map[string]error{
 		"no folder":       second(gdelt.NewFolder("", files, dead, gdelt.Options{})),
 		"no progress":     second(gdelt.NewFolder("x", nil, dead, gdelt.Options{})),

@@ -13,9 +13,10 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 // world is a folder with a source on it.
@@ -23,14 +24,14 @@ type world struct {
 	*testing.T
 	dir   string
 	o     gdelt.Options
-	files *memoryprogress.Store
+	files *tableprogress.Store[*memorytable.Tx]
 	dead  *memorydeadletter.Store
 	*gdelt.Source
 }
 
 func newWorld(t *testing.T, o gdelt.Options) *world {
 	t.Helper()
-	w := &world{T: t, dir: t.TempDir(), o: o, files: memoryprogress.New(nil), dead: letters(t)}
+	w := &world{T: t, dir: t.TempDir(), o: o, files: tableprogress.Memory(tableprogress.Options{}), dead: letters(t)}
 	w.start()
 	return w
 }

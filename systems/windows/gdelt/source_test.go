@@ -9,16 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/source/sourcetest"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 // carried hands a source's rows out as the bytes that the test put into their last column: rows
@@ -91,7 +90,7 @@ func testSource(t *testing.T, open func(t *testing.T) (files progress.Store, kil
 
 func TestSourceOnMemory(t *testing.T) {
 	testSource(t, func(*testing.T) (progress.Store, func() progress.Store) {
-		s := memoryprogress.New(nil)
+		s := tableprogress.Memory(tableprogress.Options{})
 		return s, func() progress.Store { return s }
 	}, false)
 }
@@ -106,7 +105,11 @@ func TestSourceOnSQLite(t *testing.T) {
 			if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			s, err := sqliteprogress.New(t.Context(), db, "in", time.Now)
+			known, err := sqlitetable.New(t.Context(), db, tableprogress.Spec())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := tableprogress.New(known, "in", tableprogress.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

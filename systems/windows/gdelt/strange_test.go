@@ -12,13 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 // A folder that others write to may have links to foreign files, and pipes that never end.
@@ -38,7 +37,7 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s, err := gdelt.NewFolder(dir, memoryprogress.New(time.Now), letters(t), gdelt.Options{Quiet: -1, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s, err := gdelt.NewFolder(dir, tableprogress.Memory(tableprogress.Options{}), letters(t), gdelt.Options{Quiet: -1, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

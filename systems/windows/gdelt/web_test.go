@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/internal/httpguard"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 )
 
 // newWeb is a world whose files come from a server.
@@ -25,7 +25,7 @@ func newWeb(t *testing.T, list string, o gdelt.Options) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(guard.Close)
-	w := &world{T: t, dir: filepath.Join(t.TempDir(), "spool"), files: memoryprogress.New(nil), dead: letters(t)}
+	w := &world{T: t, dir: filepath.Join(t.TempDir(), "spool"), files: tableprogress.Memory(tableprogress.Options{}), dead: letters(t)}
 	if w.Source, err = gdelt.NewURL(list, w.dir, guard, w.files, w.dead, o); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestOnlyWhatTheGuardAllowsIsAsked(t *testing.T) {
 	}
 	defer guard.Close()
 	for _, list := range []string{"http://example.com/list", "https://127.0.0.1/list", "ftp://example.com/list", "list", "", "https://u:secret@example.com/list"} {
-		_, err := gdelt.NewURL(list, t.TempDir(), guard, memoryprogress.New(nil), letters(t), gdelt.Options{})
+		_, err := gdelt.NewURL(list, t.TempDir(), guard, tableprogress.Memory(tableprogress.Options{}), letters(t), gdelt.Options{})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", list, err)
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
 )
 
 func TestFilesOfWindows(t *testing.T) {
-	dir, files := t.TempDir(), memoryprogress.New(nil)
+	dir, files := t.TempDir(), tableprogress.Memory(tableprogress.Options{})
 	letters, err := memorydeadletter.New(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)

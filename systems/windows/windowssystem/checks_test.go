@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/memoryprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
@@ -22,7 +22,7 @@ func TestAFileThatCannotBeReadAnyMoreIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	source, err := gdelt.NewFolder(dir, memoryprogress.New(nil), letters, gdelt.Options{Quiet: -1, Every: time.Hour})
+	source, err := gdelt.NewFolder(dir, tableprogress.Memory(tableprogress.Options{}), letters, gdelt.Options{Quiet: -1, Every: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

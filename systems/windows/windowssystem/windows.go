@@ -22,12 +22,14 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/rediswindow"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
-	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/sqliteprogress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
+	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
@@ -304,8 +306,12 @@ func (h *wiring) fromFiles(ctx context.Context, s *stores) error {
 	if c.Quiet == 0 {
 		o.Quiet = -1
 	}
-	add := func(feed, name string, open func(*sqliteprogress.Store, gdelt.Options) (*gdelt.Source, error)) error {
-		files, err := sqliteprogress.New(ctx, h.Opened().DB, feed, h.Now)
+	known, err := sqlitetable.New(ctx, h.Opened().DB, tableprogress.Spec())
+	if err != nil {
+		return err
+	}
+	add := func(feed, name string, open func(progress.Store, gdelt.Options) (*gdelt.Source, error)) error {
+		files, err := tableprogress.New(known, feed, tableprogress.Options{Now: h.Now})
 		if err != nil {
 			return err
 		}
@@ -321,7 +327,7 @@ func (h *wiring) fromFiles(ctx context.Context, s *stores) error {
 		return nil
 	}
 	if c.Folder != "" {
-		err := add("folder", filesIntake, func(files *sqliteprogress.Store, o gdelt.Options) (*gdelt.Source, error) {
+		err := add("folder", filesIntake, func(files progress.Store, o gdelt.Options) (*gdelt.Source, error) {
 			return gdelt.NewFolder(c.Folder, files, s.letters, o)
 		})
 		if err != nil {
@@ -336,7 +342,7 @@ func (h *wiring) fromFiles(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	return add("url", filesIntake+"-url", func(files *sqliteprogress.Store, o gdelt.Options) (*gdelt.Source, error) {
+	return add("url", filesIntake+"-url", func(files progress.Store, o gdelt.Options) (*gdelt.Source, error) {
 		return gdelt.NewURL(string(c.URL), filepath.Join(h.Config.Data, filesIntake), guard, files, s.letters, o)
 	})
 }

@@ -7,7 +7,7 @@
 // that is done. Done and broken files are remembered while their origin lists them, and a while
 // longer.
 //
-// Backends: memoryprogress and sqliteprogress. Every promise is a case of progresstest.
+// Backend: tableprogress, on any table. Every promise is a case of progresstest.
 package progress
 
 import (
@@ -35,7 +35,7 @@ func (s Status) String() string {
 
 // File is what is remembered of a file.
 type File struct {
-	Number uint64 // the store's own: growing from 1, never reused
+	Number uint64 // the store's own: above 0, growing, never reused
 	Name   string
 	From   string // where it was fetched from; may be empty
 

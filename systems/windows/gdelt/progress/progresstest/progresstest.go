@@ -28,6 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() time.Time) Harness) {
 		holds        func(*bench)
 	}{
 		{"remembers a file as it was added", "after a crash its rows are read again by it", asAdded},
+		{"remembers a file of the beginning of 1970", "archives are packed with that time, and are to be read once", epoch},
 		{"adds an open or done file once", "rows that come twice are records twice", once},
 		{"lets a broken file be replaced", "a good one is put in the place of a bad one", replaces},
 		{"lets a done file be replaced by one of other bytes", "what is in it was never read", renews},
@@ -115,6 +116,15 @@ func asAdded(b *bench) {
 	got.Mod, want.Ended = want.Mod, nil
 	if !reflect.DeepEqual(got, want) {
 		b.Fatalf("found is\n%+v, want\n%+v", got, want)
+	}
+}
+
+func epoch(b *bench) {
+	f := &progress.File{Name: "a", Mod: time.UnixMilli(0), Status: progress.Open}
+	b.must(b.Store.Add(b.Context(), f))
+	b.Store = b.Reopen()
+	if got := b.find("a"); !got.Mod.Equal(f.Mod) {
+		b.Fatalf("it is of %v, want %v", got.Mod, f.Mod)
 	}
 }
 
@@ -266,7 +276,7 @@ func counts(b *bench) {
 		f.Ended.Add(2 * i)
 	}
 	f.Settled = tidemill.Count{Delivered: 1, Skipped: 1, Dead: 1}
-	b.must(b.Store.Save(b.Context(), []*progress.File{f}))
+	b.must(b.Store.Save(b.Context(), []*progress.File{f, f}))
 	b.totals(progress.Totals{Books: tidemill.Books{Accepted: 10, Settled: f.Settled, Pending: 7}, Idless: 4, Open: 1})
 	f.Ended, f.Lost, f.Status, f.Cause = progress.Spans{{From: 0, To: 10}}, 7, progress.Done, "given up"
 	b.must(b.Store.Save(b.Context(), []*progress.File{f}))
