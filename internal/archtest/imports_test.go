@@ -119,13 +119,13 @@ func backend(rel string) bool {
 }
 
 // joins reports whether a package joins backends of one product, for a system's rules that gain
-// from a shared store.
+// from a shared store. A role on a table is of each product that has tables.
 func joins(rel, inner string) bool {
 	if !strings.HasPrefix(rel, "systems/") || !backend(rel) || !backend(inner) {
 		return false
 	}
 	return slices.ContainsFunc(products, func(p string) bool {
-		return strings.HasPrefix(path.Base(rel), p) && strings.HasPrefix(path.Base(inner), p)
+		return strings.HasPrefix(path.Base(rel), p) && (strings.HasPrefix(path.Base(inner), p) || strings.HasPrefix(path.Base(inner), "table"))
 	})
 }
 
