@@ -103,7 +103,7 @@ func TestInRedis(t *testing.T) {
 				return tablelock.New(s, tablelock.Options{Now: now})
 			}
 			t.Cleanup(func() {
-				tag := "{table:" + spec.Name + "}:"
+				tag := "{table:" + spec.Name + "}:" + spec.Name + ":"
 				keys := []string{tag + "spec", tag + "rows", tag + "version", tag + "by:", tag + "by:end"}
 				if err := client.Do(context.WithoutCancel(t.Context()), client.B().Del().Key(keys...).Build()).Error(); err != nil {
 					t.Error(err)

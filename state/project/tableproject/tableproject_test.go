@@ -97,7 +97,7 @@ func TestInRedis(t *testing.T) {
 				return tableproject.New(s)
 			}
 			t.Cleanup(func() {
-				tag := "{table:" + spec.Name + "}:"
+				tag := "{table:" + spec.Name + "}:" + spec.Name + ":"
 				keys := []string{tag + "spec", tag + "rows", tag + "version", tag + "by:"}
 				if err := client.Do(context.WithoutCancel(t.Context()), client.B().Del().Key(keys...).Build()).Error(); err != nil {
 					t.Error(err)
