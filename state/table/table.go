@@ -136,7 +136,7 @@ type Tx[T any] interface {
 	// Next takes n numbers that follow each other, 1 to MaxNext, and returns the last. They are
 	// larger than all that were taken before by transactions that were committed, in any
 	// process; there may be gaps. Where numbers are to grow with the changes of a record, Get
-	// it first.
+	// it first, and do not delete it: one that is made again may get a smaller number.
 	Next(n int) (uint64, error)
 }
 
