@@ -205,7 +205,7 @@ func concurrent(t *testing.T, h Harness) {
 func manyAtOnce(t *testing.T, h Harness) {
 	many := func(at time.Time) (b definition.Batch) {
 		b.Events = []definition.Event{event("buy", at)}
-		for i := range 200 {
+		for i := range 60 {
 			name := fmt.Sprintf("p%03d", i)
 			b.Properties = append(b.Properties, property(name, definition.OfEvent, definition.Numeric, at))
 			b.EventProperties = append(b.EventProperties, pair("buy", name, definition.OfEvent, at))
@@ -215,7 +215,7 @@ func manyAtOnce(t *testing.T, h Harness) {
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
-			for j := range 10 {
+			for j := range 5 {
 				b := many(noon.Add(time.Duration(j) * time.Hour))
 				if i%2 == 1 {
 					slices.Reverse(b.Properties)
@@ -228,7 +228,7 @@ func manyAtOnce(t *testing.T, h Harness) {
 		})
 	}
 	wg.Wait()
-	want(t, h.Definitions, projectA, many(noon.Add(9*time.Hour)))
+	want(t, h.Definitions, projectA, many(noon.Add(4*time.Hour)))
 }
 
 func long(t *testing.T, h Harness) {
