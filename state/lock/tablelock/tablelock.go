@@ -1,4 +1,4 @@
-// Package tablelock keeps locks in a table of any backend.
+// Package tablelock keeps locks in a table of any backend. A name has at most 500 bytes.
 package tablelock
 
 import (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -162,6 +163,15 @@ func TestNobodyHasALockWithoutRandomness(t *testing.T) {
 	l := tablelock.Memory(tablelock.Options{Rand: iotest.ErrReader(io.ErrUnexpectedEOF)})
 	if h, ok, err := l.Acquire(t.Context(), "a", time.Minute); err == nil || ok {
 		t.Errorf("Acquire = %+v, %v, %v; want an error", h, ok, err)
+	}
+}
+
+func TestANameIsNotTooLong(t *testing.T) {
+	l := tablelock.Memory(tablelock.Options{})
+	for size, want := range map[int]bool{500: true, table.MaxKey: false} {
+		if _, ok, err := l.Acquire(t.Context(), strings.Repeat("n", size), time.Minute); ok != want || (err == nil) != want {
+			t.Errorf("a name of %d bytes: %v, %v", size, ok, err)
+		}
 	}
 }
 
