@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/source/kafkasource"
 	"github.com/tidemill/tidemill/state/ledger"
@@ -46,6 +47,19 @@ func (h *Host) Postgres(ctx context.Context, at config.URL) (*postgresdb.DB, err
 		}
 		return db, db.Close, func(ctx context.Context) []preflight.Finding { return postgresdb.Inspect(ctx, db) }, nil
 	})
+}
+
+// PostgresClock reads the clock of a PostgreSQL, until the host is closed. It decides leases that
+// instances share, whose own clocks need not agree.
+func (h *Host) PostgresClock(ctx context.Context, db *postgresdb.DB) (now func() time.Time, err error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	c, err := serverclock.Postgres(life, db)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	h.OnClose(func() error { end(); return nil })
+	return c.Now, nil
 }
 
 // Kafka is a cluster, with the client that makes and looks at topics, and produces. All systems

@@ -107,7 +107,7 @@ func TestWhatIsKeptAsDoneSaysWhatFailed(t *testing.T) {
 	for i := range 5 {
 		if err := f.Again(func() error {
 			return db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
-				return l.Keep(s.In(tx), []*ledger.Entry{{Key: string(rune('a' + i)), Holder: "h"}})
+				return l.Keep(s.In(t.Context(), tx), []*ledger.Entry{{Key: string(rune('a' + i)), Holder: "h"}})
 			})
 		}); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func TestConformanceOnRedis(t *testing.T) {
 	})
 }
 
-func openRedis(t testing.TB, client rueidis.Client, name string, now func() time.Time) *tableledger.Ledger[redistable.Raw] {
+func openRedis(t testing.TB, client rueidis.Client, name string, now func() time.Time) *tableledger.Ledger[*redistable.Tx] {
 	t.Helper()
 	s, err := redistable.New(t.Context(), client, tableledger.Spec(name), redistable.Options{})
 	if err != nil {
