@@ -224,7 +224,7 @@ func TestTheSyncLogIsListed(t *testing.T) {
 			t.Errorf("%s", second)
 		}
 		for query, want := range map[string]string{
-			"": first + second, "max=1": first, "state=failed": second, "state=COMPLETED": first, "state=processing": "",
+			"": first + second, "order=newest": second + first, "order=newest&max=1": second, "order=newest&until=2000-01-01": first, "max=1": first, "state=failed": second, "state=COMPLETED": first, "state=processing": "",
 			"since=2000-01-01&until=2000-01-01": first, "since=2000-01-02": second, "until=2000-01-02": first + second,
 			"since=2000-01-02T00:00:00Z&until=2000-01-02T00:00:01Z": second, "until=2000-01-02T00:00:00Z": first + second, "until=2000-01-01T23:59:59Z": first, "since=2000-01-02T00:00:00.001Z": "", "tenant=other": "",
 		} {

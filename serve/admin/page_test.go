@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,13 @@ func TestPagesOfTheSyncLogShowOnceWhatStays(t *testing.T) {
 		}
 		if seen["a"] != 1 || seen["b/1"] != 2 || seen["c"] != 1 || seen["d"] != 1 || seen["new1"] != 1 {
 			t.Errorf("the pages are %q", got)
+		}
+		forth, back := strings.Fields(strings.Join(d.pages("crm/log?limit=2", func() {}), " ")), strings.Fields(strings.Join(d.pages("crm/log?limit=2&order=newest", func() {}), " "))
+		if slices.Reverse(back); len(back) < 6 || !slices.Equal(forth, back) {
+			t.Errorf("from the newest the pages show %q backwards, and forwards %q", back, forth)
+		}
+		if got := strings.Fields(strings.Join(d.thereAndBack("crm/log?limit=2"), " ")); !slices.Equal(got, forth) {
+			t.Errorf("there and back the pages show %q, want %q", got, forth)
 		}
 		if got := d.pages("crm/log?limit=1&tenant=gym", func() {}); fmt.Sprintf("%q", got) != `["b/1"]` {
 			t.Errorf("the pages of one tenant are %q", got)

@@ -59,11 +59,12 @@ type RecordFilter struct {
 	From, To     time.Time
 	Tenant, Type string
 	State        string
+	Back         bool    // from the newest to the oldest
 	After        *Record // only what is behind it: the last record of a page, of which Tenant, ID and Created count
 	Max          int
 }
 
-// Records yields the sync log's entries, by time of first receipt.
+// Records yields the sync log's entries, by time of first receipt, or back.
 func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record, error] {
 	states := map[string]ledger.State{"": 0, Processing: ledger.Running, IsCompleted: ledger.Done, IsFailed: ledger.Failed}
 	return func(yield func(*Record, error) bool) {
@@ -72,9 +73,13 @@ func (s *System) Records(ctx context.Context, f RecordFilter) iter.Seq2[*Record,
 			yield(nil, tidemill.Fail(tidemill.Validation, "list the sync log: want a state of %s, %s and %s", Processing, IsCompleted, IsFailed))
 			return
 		}
-		lf := ledger.Filter{From: f.From, To: f.To, Tenant: f.Tenant, Type: f.Type, State: state, Max: f.Max}
+		lf := ledger.Filter{From: f.From, To: f.To, Tenant: f.Tenant, Type: f.Type, State: state, Back: f.Back, Max: f.Max}
 		if r := f.After; r != nil {
-			lf.From, lf.After = r.Created, keyOf(r.Tenant, r.ID)
+			at := &lf.From
+			if f.Back {
+				at = &lf.To
+			}
+			*at, lf.After = r.Created, keyOf(r.Tenant, r.ID)
 		}
 		for e, err := range s.p.Log.Range(ctx, lf) {
 			if err != nil {

@@ -144,7 +144,7 @@ func showRecord(rec *crm.Record, whole bool) SyncRecord {
 
 // crmLog lists the sync log by time of first receipt.
 func (a *API) crmLog(ctx context.Context, q *SyncLogFilter) (iter.Seq2[SyncRecord, error], error) {
-	f := crm.RecordFilter{Tenant: q.Tenant, Type: q.Type, State: strings.ToUpper(q.State), After: recordAt(q.After())}
+	f := crm.RecordFilter{Tenant: q.Tenant, Type: q.Type, State: strings.ToUpper(q.State), Back: q.Back(), After: recordAt(q.After())}
 	var err error
 	if f.Max, err = q.Most(q.Max); err != nil {
 		return nil, err
