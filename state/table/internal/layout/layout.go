@@ -17,12 +17,13 @@ type Layout[T any] struct {
 	table.Spec[T]
 
 	fields map[string]table.Field[T]
+	types  map[string]string           // of fields
 	orders map[string][]table.Field[T] // the key at the end of each; "": by key
 }
 
 // Of checks a spec.
 func Of[T any](spec table.Spec[T]) (*Layout[T], error) {
-	l := &Layout[T]{Spec: spec, fields: map[string]table.Field[T]{}, orders: map[string][]table.Field[T]{}}
+	l := &Layout[T]{Spec: spec, fields: map[string]table.Field[T]{}, types: map[string]string{}, orders: map[string][]table.Field[T]{}}
 	err := errors.Join(CheckName("table", spec.Name), l.checkFields())
 	if err == nil { // what follows is about fields
 		err = errors.Join(l.checkOrders(), l.checkCount(), l.checkExpires(), l.checkViews())
@@ -67,7 +68,7 @@ func (l *Layout[T]) checkFields() error {
 		if other := at[p]; other != "" {
 			errs = append(errs, fmt.Errorf("the fields %s and %s are the same", other, f.Name))
 		}
-		at[p] = f.Name
+		at[p], l.types[f.Name] = f.Name, typeOf(p)
 		if i == 0 && typeOf(p) != "string" {
 			errs = append(errs, fmt.Errorf("the key %s is a %T; want *string", f.Name, p))
 		}

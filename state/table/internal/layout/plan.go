@@ -51,7 +51,7 @@ func (l *Layout[T]) Conds(where []table.Cond) ([]Cond[T], error) {
 		if !ok {
 			return nil, l.invalid("there is no field %q", c.Field)
 		}
-		want, p := typeOf(f.At(new(T))), pointer(c.Value)
+		want, p := l.types[f.Name], pointer(c.Value)
 		if typeOf(p) != want {
 			return nil, l.invalid("the condition on %s has a %T; want %s", f.Name, c.Value, want)
 		}
@@ -84,18 +84,23 @@ func (l *Layout[T]) Plan(q table.Query[T]) (*Plan[T], error) {
 		return nil, err
 	}
 	p := &Plan[T]{By: q.By, Rest: order, After: q.After, Where: where, Back: q.Back, Most: q.Most, Only: only}
-	for len(p.Rest) > 0 {
-		i := slices.IndexFunc(p.Where, func(c Cond[T]) bool { return c.Name == p.Rest[0].Name && c.Op == "=" })
-		if i < 0 {
-			break
-		}
-		p.Equal = append(p.Equal, p.Where[i])
-		p.Where, p.Rest = slices.Delete(p.Where, i, i+1), p.Rest[1:]
-	}
+	p.begin()
 	if p.After != nil {
 		p.narrow()
 	}
 	return p, nil
+}
+
+// begin finds the conditions on the first fields of the order.
+func (p *Plan[T]) begin() {
+	for len(p.Rest) > 0 {
+		i := slices.IndexFunc(p.Where, func(c Cond[T]) bool { return c.Name == p.Rest[0].Name && c.Op == "=" })
+		if i < 0 {
+			return
+		}
+		p.Equal = append(p.Equal, p.Where[i])
+		p.Where, p.Rest = slices.Delete(p.Where, i, i+1), p.Rest[1:]
+	}
 }
 
 // narrow decides what After means beside the conditions: an index has one beginning.

@@ -3,7 +3,6 @@ package layout
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill/state/table"
@@ -43,25 +42,40 @@ func Sweep[T, Raw any](ctx context.Context, l *Layout[T], s table.Store[T, Raw],
 // Counted is the plan whose page has as many records as Count of a table.Store answers: by the
 // order that finds most by its conditions.
 func (l *Layout[T]) Counted(most int, where []table.Cond) (*Plan[T], error) {
-	key := l.Fields[:1]
-	best, err := l.Plan(table.Query[T]{Most: most, Where: where, Only: []string{key[0].Name}})
+	if most < 1 {
+		return nil, l.invalid("a count up to %d; want 1 or more", most)
+	}
+	conds, err := l.Conds(where)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range l.Orders {
-		p, err := l.Plan(table.Query[T]{By: o.Name, Most: most, Where: where, Only: []string{key[0].Name}})
-		if err == nil && p.narrows() > best.narrows() {
-			best = p
+	p := &Plan[T]{Rest: l.Order(""), Where: conds, Most: most, Only: l.Fields[:1:1]}
+	for best, i := narrows(p.Rest, conds), 0; i < len(l.Orders); i++ {
+		order := l.Order(l.Orders[i].Name)
+		if n := narrows(order, conds); n > best {
+			best, p.By, p.Rest = n, l.Orders[i].Name, order
 		}
 	}
-	return best, nil
+	p.begin()
+	return p, nil
 }
 
-// narrows says how much of the order the conditions choose.
-func (p *Plan[T]) narrows() int {
-	n := 2 * len(p.Equal)
-	if slices.ContainsFunc(p.Where, func(c Cond[T]) bool { return p.begins(c) || p.ends(c) }) {
-		n++
+// narrows says how much of an order conditions choose.
+func narrows[T any](order []table.Field[T], conds []Cond[T]) (n int) {
+	for _, f := range order {
+		on, equal := false, false
+		for _, c := range conds {
+			on = on || c.Name == f.Name
+			equal = equal || c.Name == f.Name && c.Op == "="
+		}
+		switch {
+		case equal:
+			n += 2
+		case on:
+			return n + 1
+		default:
+			return n
+		}
 	}
 	return n
 }
