@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -126,7 +126,7 @@ func newClub(t *testing.T) (*session, *club) {
 	clock := func() time.Time { return day }
 	s, c := &session{T: t, queues: memoryqueue.New(memoryqueue.Options{Now: clock})}, &club{events: map[string]*crm.EventStatus{}}
 	var err error
-	if s.letters, err = memorydeadletter.New(deadletter.Options{Now: clock}); err != nil {
+	if s.letters, err = tabledeadletter.Memory(deadletter.Options{Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	if c.taker, err = accept.New(s.queues, accept.Options{}); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -30,7 +30,7 @@ import (
 type session struct {
 	*testing.T
 	url      string
-	letters  *memorydeadletter.Store
+	letters  deadletter.Store
 	queues   *memoryqueue.Store
 	partners *partners
 }
@@ -47,7 +47,7 @@ func newSession(t *testing.T) *session {
 	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "shop"}}
 	clock := func() time.Time { return day }
 	s := &session{T: t, queues: memoryqueue.New(memoryqueue.Options{Now: clock}), partners: new(partners)}
-	if s.letters, err = memorydeadletter.New(deadletter.Options{Now: clock}); err != nil {
+	if s.letters, err = tabledeadletter.Memory(deadletter.Options{Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	sites := tableproject.Memory()

@@ -10,7 +10,6 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -124,7 +123,7 @@ func TestFromSendingToExplaining(t *testing.T) {
 	})})
 	sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
 	defer crmtest.Run(t, sys)()
-	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.DeadLetters.(*memorydeadletter.Store)}
+	s := &session{T: t, queues: p.Queues.(*memoryqueue.Store), letters: p.DeadLetters}
 	common := &answer.Common{Queues: s.queues}
 	s.serve(admin.Parts{NoAuth: true, Common: common, Rooms: only(crm.Name, (&crmapi.API{Common: common, CRM: sys}).Operations()), Letters: s.letters, Systems: []admin.System{{Name: crm.Name, Pipelines: sys.Pipelines()}}})
 	if status, out, errs := s.run(t.Context(), member("a"), "crm send"); status != 0 || out != "1 event accepted, 0 duplicates, 0 rejected.\n" {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -50,7 +50,7 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...f
 	}
 	w.Owner = "press-1\x1b[2J"
 	var err error
-	n.letters, err = memorydeadletter.New(deadletter.Options{})
+	n.letters, err = tabledeadletter.Memory(deadletter.Options{})
 	must(err)
 	n.windows, err = memorywindow.New(w)
 	must(err)

@@ -28,7 +28,7 @@ import (
 
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -45,7 +45,7 @@ func main() {
 	done := make(chan struct{})
 	sys := must(crm.New(crm.Parts{
 		Queues:   must(sqlitequeue.New(ctx, db, sqlitequeue.Options{})),
-		DeadLetters: must(sqlitedeadletter.New(ctx, db, deadletter.Options{})),
+		DeadLetters: must(tabledeadletter.New(ctx, must(sqlitetable.New(ctx, db, tabledeadletter.Spec())), tabledeadletter.Options{})),
 		Log:      log,
 		Replays:  tableledger.New(must(sqlitetable.New(ctx, db, tableledger.Spec("crm_replay"))), tableledger.Options{}),
 		Profiles: must(sqliteprofile.New(ctx, db, profile.Options{})),

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
@@ -55,7 +55,7 @@ type crmWorld struct {
 	peace bool
 
 	queues   *memoryqueue.Store
-	letters  *memorydeadletter.Store
+	letters  deadletter.Store
 	log      *tableledger.Ledger[*memorytable.Tx]
 	asked    *tableledger.Ledger[*memorytable.Tx] // replays
 	profiles *memoryprofile.Store
@@ -99,7 +99,7 @@ func newCRMWorld(seed uint64, bug func(*CRMParts)) *crmWorld {
 	}
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.log, w.asked = tableledger.Memory(tableledger.Options{}), tableledger.Memory(tableledger.Options{})
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		panic(err)
 	}

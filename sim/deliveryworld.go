@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
@@ -56,7 +56,7 @@ type deliveryWorld struct {
 	forwards bool // queues add in the transaction of a settlement; else a crash can come in between
 
 	queues  *memoryqueue.Store
-	letters *memorydeadletter.Store
+	letters deadletter.Store
 	sent    *tableledger.Ledger[*memorytable.Tx]
 	keys    *tableledger.Ledger[*memorytable.Tx]
 
@@ -91,7 +91,7 @@ func newDeliveryWorld(seed uint64, bug func(*DeliveryParts)) *deliveryWorld {
 	w.forwards = draw.IntN(2) == 0
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.sent, w.keys = tableledger.Memory(tableledger.Options{}), tableledger.Memory(tableledger.Options{})
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		panic(err)
 	}

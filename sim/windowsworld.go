@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
@@ -71,7 +71,7 @@ type windowsWorld struct {
 
 	queues  *memoryqueue.Store
 	store   *memorywindow.Store
-	letters *memorydeadletter.Store
+	letters deadletter.Store
 	index   *memorysearch.Store
 
 	reports []*report
@@ -113,7 +113,7 @@ func newWindowsWorld(seed uint64, bug func(*WindowsParts)) *windowsWorld {
 		must(w.queues.Set(w.ctx, topic, func(s *queue.Settings) { s.Ordered = true }))
 	}
 	w.store = must(memorywindow.New(window.Options{Window: windowsOpen}))
-	w.letters = must(memorydeadletter.New(deadletter.Options{}))
+	w.letters = must(tabledeadletter.Memory(deadletter.Options{}))
 	w.index = must(memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions()))
 	w.draw(draw)
 	return w

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
@@ -44,7 +44,7 @@ type world struct {
 	queues   *memoryqueue.Store
 	persons  *memoryperson.Store
 	events   *memorywarehouse.Store
-	letters  *memorydeadletter.Store
+	letters  deadletter.Store
 	locks    *tablelock.Locks[*memorytable.Tx]
 	defs     *tabledefinition.Definitions[*memorytable.Tx]
 	projects *tableproject.Projects[*memorytable.Tx]
@@ -76,7 +76,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 	w.queues = memoryqueue.New(memoryqueue.Options{})
 	w.persons = memoryperson.New(memoryperson.Options{})
 	w.events = memorywarehouse.New()
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		panic(err)
 	}

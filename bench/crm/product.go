@@ -13,9 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
@@ -53,7 +52,11 @@ func (o *opened) embedded(ctx context.Context, file string) error {
 	if o.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return err
 	}
-	if o.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	if err != nil {
+		return err
+	}
+	if o.DeadLetters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{}); err != nil {
 		return err
 	}
 	log, err := sqlitetable.New(ctx, db, tableledger.Spec("crm"))

@@ -14,10 +14,10 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -41,7 +41,11 @@ func open(ctx context.Context, p *part) (o *opened, err error) {
 		return nil, err
 	}
 	o.close = append(o.close, db.Close)
-	if o.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	if err != nil {
+		return o, err
+	}
+	if o.DeadLetters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{}); err != nil {
 		return o, err
 	}
 	return o, o.embedded(ctx, p, db)

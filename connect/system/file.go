@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -22,7 +22,7 @@ func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db"
 type File struct {
 	DB          *sqlitedb.DB
 	Queues      *sqlitequeue.Store
-	DeadLetters *sqlitedeadletter.Store
+	DeadLetters deadletter.Store
 	Projects    project.Projects
 }
 
@@ -50,7 +50,12 @@ func (h *Host) File(ctx context.Context) (*File, error) {
 	if f.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{Capacity: h.Bounds.Jobs, Now: h.Now, Log: h.Log}); err != nil {
 		return nil, err
 	}
-	if f.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}); err != nil {
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	if err != nil {
+		return nil, err
+	}
+	of := deadletter.Options{Max: h.Bounds.DeadLetters, Trim: h.Bounds.Trim, Now: h.Now}
+	if f.DeadLetters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{Options: of}); err != nil {
 		return nil, err
 	}
 	projects, err := sqlitetable.New(ctx, db, tableproject.Spec())

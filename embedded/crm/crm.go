@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
@@ -36,7 +36,7 @@ type CRM struct {
 	*crm.System
 	file     *open.SQLiteDB
 	profiles *sqliteprofile.Store
-	dead     *sqlitedeadletter.Store
+	dead     deadletter.Store
 }
 
 // An Option says how events are handled.
@@ -117,7 +117,11 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if err != nil {
 		return nil, err
 	}
-	if c.dead, err = sqlitedeadletter.New(ctx, c.file, deadletter.Options{Now: o.options.Now}); err != nil {
+	letters, err := sqlitetable.New(ctx, c.file, tabledeadletter.Spec())
+	if err != nil {
+		return nil, err
+	}
+	if c.dead, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{Options: deadletter.Options{Now: o.options.Now}}); err != nil {
 		return nil, err
 	}
 	replays, err := sqlitetable.New(ctx, c.file, tableledger.Spec(crm.Name+"_replay"))

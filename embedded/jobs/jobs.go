@@ -27,9 +27,10 @@ import (
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 // Options of a file; the zero value is ready to use.
@@ -44,7 +45,7 @@ type Queues struct {
 	o     Options
 	file  *open.SQLiteDB
 	store *sqlitequeue.Store
-	dead  *sqlitedeadletter.Store
+	dead  deadletter.Store
 }
 
 // Open opens a file, and makes it where there is none. No other process may have it open.
@@ -61,7 +62,11 @@ func Open(ctx context.Context, path string, o Options) (_ *Queues, err error) {
 	if q.store, err = sqlitequeue.New(ctx, q.file, sqlitequeue.Options{Now: o.Now, Log: o.Log}); err != nil {
 		return nil, err
 	}
-	if q.dead, err = sqlitedeadletter.New(ctx, q.file, deadletter.Options{Now: o.Now}); err != nil {
+	letters, err := sqlitetable.New(ctx, q.file, tabledeadletter.Spec())
+	if err != nil {
+		return nil, err
+	}
+	if q.dead, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{Options: deadletter.Options{Now: o.Now}}); err != nil {
 		return nil, err
 	}
 	return q, nil

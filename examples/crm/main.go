@@ -24,9 +24,8 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
 	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
@@ -115,7 +114,7 @@ func run(ctx context.Context, out io.Writer, file, redis string) error {
 
 // inMemory are parts that last as long as the process.
 func inMemory() (p crm.Parts, err error) {
-	letters, err1 := memorydeadletter.New(deadletter.Options{})
+	letters, err1 := tabledeadletter.Memory(deadletter.Options{})
 	profiles, err2 := memoryprofile.New(profile.Options{})
 	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Profiles: profiles,
 		Log: tableledger.Memory(tableledger.Options{}), Replays: tableledger.Memory(tableledger.Options{})}, errors.Join(err1, err2)
@@ -126,7 +125,11 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if p.Queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return err
 	}
-	if p.DeadLetters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	if err != nil {
+		return err
+	}
+	if p.DeadLetters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{}); err != nil {
 		return err
 	}
 	if p.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{}); err != nil {

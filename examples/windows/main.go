@@ -20,12 +20,12 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/memorywindow"
 	"github.com/tidemill/tidemill/state/window/sqlitewindow"
@@ -143,7 +143,7 @@ func inMemory() (s stores, err error) {
 	if s.windows, err = memorywindow.New(window.Options{}); err != nil {
 		return s, err
 	}
-	if s.letters, err = memorydeadletter.New(deadletter.Options{}); err != nil {
+	if s.letters, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		return s, err
 	}
 	s.index, err = memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions())
@@ -158,7 +158,11 @@ func inFile(ctx context.Context, db *open.SQLiteDB) (s stores, err error) {
 	if s.windows, err = sqlitewindow.New(ctx, db, window.Options{}); err != nil {
 		return s, err
 	}
-	if s.letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{}); err != nil {
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	if err != nil {
+		return s, err
+	}
+	if s.letters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{}); err != nil {
 		return s, err
 	}
 	s.index, err = sqlitesearch.New(db, sqlitesearch.Options{}, search.Events(), search.Mentions())

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/flow/once"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
@@ -20,7 +20,7 @@ import (
 func TestReplayingWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		book := tableledger.Memory(tableledger.Options{})
-		letters, err := memorydeadletter.New(deadletter.Options{})
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
@@ -50,7 +50,7 @@ func withCRM(t *testing.T, test func(d *crmDesk)) {
 		p.Queues = d.queues
 		sys := crmtest.New(t, p, crm.Options{Create: true, Seed: 1})
 		// Letters of another system lie in a store of their own.
-		other, err := memorydeadletter.New(deadletter.Options{})
+		other, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +366,7 @@ func (brokenQueues) Add(context.Context, []*tidemill.Message, []queue.Added) err
 }
 
 func TestWhenCRMCannotBeAsked(t *testing.T) {
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
@@ -23,9 +23,9 @@ import (
 var day = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // dead is a desk over letters: of two partners, two sites, a route and analytics.
-func dead(t *testing.T) (*desk, *memorydeadletter.Store) {
+func dead(t *testing.T) (*desk, deadletter.Store) {
 	t.Helper()
-	s, err := memorydeadletter.New(deadletter.Options{})
+	s, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,8 +256,8 @@ func TestLettersAreMovedByFilterAndCountedBefore(t *testing.T) {
 
 // Two systems on two servers have two stores, each with numbers of its own.
 func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
-	store := func(pipelines ...string) *memorydeadletter.Store {
-		s, err := memorydeadletter.New(deadletter.Options{})
+	store := func(pipelines ...string) deadletter.Store {
+		s, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 )
 
 // onePage is a page as a client reads it.
@@ -84,9 +84,9 @@ func (d *desk) pages(path string, between func()) (all []string) {
 }
 
 // lettersOf puts dead letters into a store of their own.
-func lettersOf(t *testing.T, ids ...string) *memorydeadletter.Store {
+func lettersOf(t *testing.T, ids ...string) deadletter.Store {
 	t.Helper()
-	s, err := memorydeadletter.New(deadletter.Options{})
+	s, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
@@ -61,9 +61,9 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 		var err error
 		d.store, err = memorywindow.New(window.Options{Owner: "me"})
 		must(err)
-		letters, err := memorydeadletter.New(deadletter.Options{})
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
 		must(err)
-		other, err := memorydeadletter.New(deadletter.Options{}) // another system's letters lie in a store of their own
+		other, err := tabledeadletter.Memory(deadletter.Options{}) // another system's letters lie in a store of their own
 		must(err)
 		index, err := memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions())
 		must(err)
@@ -407,7 +407,7 @@ func TestAnInstanceWithoutAnIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

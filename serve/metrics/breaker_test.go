@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/serve/metrics/metricstest"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
@@ -35,7 +35,7 @@ func (s slow) Do(_ context.Context, batch []*flow.Task) error {
 // Most of an outage may be one probe after the other: brokers that are away take their time.
 func TestABreakerIsOpenWhileAProbeIsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		letters, err := memorydeadletter.New(deadletter.Options{})
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/source/kafkasource"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
@@ -31,7 +31,7 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, brokers(t), 3)
 	project := uuid.MustParse("33333333-3333-4333-8333-333333333333")
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@
 //	held ──Delete──► gone
 //	replaying ──dead, or Put again──► held
 //
-// Backends: memorydeadletter, sqlitedeadletter, redisdeadletter. Promises are cases of
-// deadlettertest.
+// Backends: tabledeadletter, in any table (memory, SQLite, PostgreSQL), and redisdeadletter, a
+// stream that other programs read. Promises are cases of deadlettertest.
 package deadletter
 
 import (

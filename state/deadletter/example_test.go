@@ -8,13 +8,13 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 )
 
 // A message dies, an operator asks for its replay, and it is delivered.
 func Example() {
 	ctx := context.Background()
-	store, err := memorydeadletter.New(deadletter.Options{})
+	store, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

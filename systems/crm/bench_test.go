@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -35,7 +35,9 @@ func embedded(b *testing.B, ahead int) {
 	defer func() { fatal(b, db.Close()) }()
 	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
 	fatal(b, err)
-	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
+	dead, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	fatal(b, err)
+	letters, err := tabledeadletter.New(ctx, dead, tabledeadletter.Options{})
 	fatal(b, err)
 	profiles, err := sqliteprofile.New(ctx, db, profile.Options{})
 	fatal(b, err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/memoryprofile"
@@ -19,7 +19,7 @@ import (
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,8 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
@@ -63,7 +62,7 @@ type call struct {
 }
 
 func memory(t *testing.T) stores {
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +81,9 @@ func sqlite(t *testing.T) stores {
 	s := stores{sqlite: db}
 	s.queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{})
 	fatal(t, err)
-	s.letters, err = sqlitedeadletter.New(ctx, db, deadletter.Options{})
+	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	fatal(t, err)
+	s.letters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{})
 	fatal(t, err)
 	s.log, s.replays = ledgerIn(t, db, "crm"), ledgerIn(t, db, "crm_replay")
 	s.profiles, err = sqliteprofile.New(ctx, db, profile.Options{})

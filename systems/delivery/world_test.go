@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
@@ -142,7 +142,7 @@ const maxLetters = 1000
 func in(t *testing.T, o delivery.Options, ps []partner.Partner, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, partners: &partners{answer: map[string]func(*http.Request, string) (int, string){}, got: map[string][]request{}}}
-		l, err := memorydeadletter.New(deadletter.Options{Max: maxLetters})
+		l, err := tabledeadletter.Memory(deadletter.Options{Max: maxLetters})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/process"
@@ -46,7 +46,7 @@ func TestALargeWindowIsCountedInPart(t *testing.T) {
 
 func TestAWindowForWhoseLettersThereIsNoRoomSaysSo(t *testing.T) {
 	in(t, func(w *world) {
-		w.letters = must(memorydeadletter.New(deadletter.Options{Max: 1}))
+		w.letters = must(tabledeadletter.Memory(deadletter.Options{Max: 1}))
 		w.up(windows.Options{}, process.Step{Processor: process.Each("none", func(_ context.Context, _ string, it *process.Item) error {
 			it.Refuse(tidemill.Fail(tidemill.Validation, "as the test says"))
 			return nil

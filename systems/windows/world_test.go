@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
@@ -114,7 +114,7 @@ func in(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, queues: memoryqueue.New(memoryqueue.Options{}), windows: must(memorywindow.New(window.Options{})),
-			letters: must(memorydeadletter.New(deadletter.Options{})), index: must(memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions()))}
+			letters: must(tabledeadletter.Memory(deadletter.Options{})), index: must(memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions()))}
 		w.out = &out{Sink: queue.Sink(w.queues)}
 		test(w)
 		w.down()

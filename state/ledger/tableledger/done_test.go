@@ -30,7 +30,9 @@ func TestAnEntryIsDoneAsItBegins(t *testing.T) {
 		return &ledger.Entry{Key: key, Tenant: "t", Type: "y", Print: []byte("p"), Holder: "h", Result: []byte("r")}
 	}
 	kept := []*ledger.Entry{brought("a"), brought("b")}
-	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { return errors.Join(l.Keep(s.In(t.Context(), tx), nil), l.Keep(s.In(t.Context(), tx), kept)) }); err != nil {
+	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+		return errors.Join(l.Keep(s.In(t.Context(), tx), nil), l.Keep(s.In(t.Context(), tx), kept))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Write(t.Context(), func(tx *sqlitedb.Tx) error { return l.Keep(s.In(t.Context(), tx), []*ledger.Entry{{}}) }); !errors.Is(err, ledger.ErrKey) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/memoryperson"
@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) { analyticstest.Run(t, memory) }
 
 func memory(t *testing.T) analyticstest.Harness {
 	queues := memoryqueue.New(memoryqueue.Options{})
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

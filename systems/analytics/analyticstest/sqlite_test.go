@@ -6,8 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person/sqliteperson"
@@ -61,7 +60,9 @@ func (f *file) open() analyticstest.Harness {
 	ok(err)
 	definitions, err := sqlitetable.New(ctx, db, tabledefinition.Spec())
 	ok(err)
-	letters, err := sqlitedeadletter.New(ctx, db, deadletter.Options{})
+	dead, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
+	ok(err)
+	letters, err := tabledeadletter.New(ctx, dead, tabledeadletter.Options{})
 	ok(err)
 	locks, err := sqlitetable.New(ctx, db, tablelock.Spec())
 	ok(err)

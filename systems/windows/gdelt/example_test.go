@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

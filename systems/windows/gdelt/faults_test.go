@@ -17,7 +17,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
@@ -95,7 +95,7 @@ func zipsOfSeveralFilesAreRefused(t *testing.T) {
 // A full store of dead letters holds up the broken file, and no other.
 func TestFullDeadLettersHoldUpBrokenFilesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dead, err := memorydeadletter.New(deadletter.Options{Max: 1})
+		dead, err := tabledeadletter.Memory(deadletter.Options{Max: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

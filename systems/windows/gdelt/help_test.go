@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/gdelttest"
@@ -25,7 +25,7 @@ type world struct {
 	dir   string
 	o     gdelt.Options
 	files *tableprogress.Store[*memorytable.Tx]
-	dead  *memorydeadletter.Store
+	dead  deadletter.Store
 	*gdelt.Source
 }
 
@@ -126,9 +126,9 @@ func ids(ms []*tidemill.Message) string {
 	return strings.Join(all, " ")
 }
 
-func letters(t *testing.T) *memorydeadletter.Store {
+func letters(t *testing.T) deadletter.Store {
 	t.Helper()
-	s, err := memorydeadletter.New(deadletter.Options{})
+	s, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/metrics/metricstest"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
@@ -17,7 +17,7 @@ import (
 
 func TestFilesOfWindows(t *testing.T) {
 	dir, files := t.TempDir(), tableprogress.Memory(tableprogress.Options{})
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

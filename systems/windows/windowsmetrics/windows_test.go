@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/metrics/metricstest"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/memorywindow"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -66,7 +66,7 @@ func windowsIn(t *testing.T, test func(c *windowsmetrics.Collector, store *looke
 		if err != nil {
 			t.Fatal(err)
 		}
-		letters, err := memorydeadletter.New(deadletter.Options{})
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,14 +10,14 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
 	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 )
 
 func TestAFileThatCannotBeReadAnyMoreIsSaid(t *testing.T) {
-	letters, err := memorydeadletter.New(deadletter.Options{})
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package sqlitedeadletter_test
+package tabledeadletter_test
 
 import (
 	"context"
@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/deadlettertest"
-	"github.com/tidemill/tidemill/state/deadletter/sqlitedeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 // again makes each call again that fails by a fault.
@@ -55,16 +55,16 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness {
 		db := f.Open(t)
-		s, err := sqlitedbtest.Get(f, func() (*sqlitedeadletter.Store, error) { return sqlitedeadletter.New(t.Context(), db, o) })
+		s, err := sqlitedbtest.Get(f, func() (deadletter.Store, error) {
+			tab, err := sqlitetable.New(t.Context(), db, tabledeadletter.Spec())
+			if err != nil {
+				return nil, err
+			}
+			return tabledeadletter.New(t.Context(), tab, tabledeadletter.Options{Options: o})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return deadlettertest.Harness{Store: again{s, f}}
-	})
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitedeadletter.Store, error) {
-		return sqlitedeadletter.New(ctx, db, deadletter.Options{})
 	})
 }

@@ -1,4 +1,4 @@
-package memorydeadletter_test
+package tabledeadletter_test
 
 import (
 	"testing"
@@ -6,37 +6,14 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/deadlettertest"
-	"github.com/tidemill/tidemill/state/deadletter/memorydeadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 )
-
-func TestConformance(t *testing.T) {
-	deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness {
-		t.Helper()
-		s, err := memorydeadletter.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return deadlettertest.Harness{Store: s}
-	})
-}
-
-func TestSource(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Harness {
-		s, err := memorydeadletter.New(deadletter.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return deadlettertest.Source(t, s, 30*time.Second, nil)
-	})
-}
 
 // Time in a bubble is exact: nothing is handed out a moment early, and nothing polls.
 func TestWaitsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := memorydeadletter.New(deadletter.Options{})
+		s, err := tabledeadletter.Memory(deadletter.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

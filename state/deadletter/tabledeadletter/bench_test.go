@@ -1,0 +1,141 @@
+package tabledeadletter_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// BenchmarkInSQLite puts batches of dead letters, lists them, marks them, and takes them through a
+// replay.
+func BenchmarkInSQLite(b *testing.B) {
+	for _, size := range []int{1000, 100_000} {
+		for _, work := range works {
+			b.Run(fmt.Sprintf("%s/bytes=%d", work.name, size), func(b *testing.B) {
+				db := openDB(b, filepath.Join(b.TempDir(), "b.db"))
+				defer func() { _ = db.Close() }()
+				k := kit{B: b, s: onFile(b, db, deadletter.Options{Max: 1 << 40}), size: size}
+				work.do(&k)
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*k.each), "µs/dead_letter")
+			})
+		}
+	}
+}
+
+// kit is a store that is measured, and what each round works on.
+type kit struct {
+	*testing.B
+	s    deadletter.Store
+	size int // bytes of a payload
+	each int // dead letters of a round
+	put  int
+}
+
+const batch = 200
+
+func (k *kit) fill(batches int) {
+	for range batches {
+		ls := make([]tidemill.DeadLetter, batch)
+		for i := range ls {
+			k.put++
+			ls[i] = tidemill.DeadLetter{Pipeline: "p", Kind: tidemill.Partner, Cause: "answered 500: internal server error", Tries: 3, At: time.Now(), Row: make([]byte, 300),
+				Message: &tidemill.Message{ID: fmt.Sprint("message-", k.put), Tenant: "tenant", Payload: make([]byte, k.size), Time: time.Now(), Mark: tidemill.Mark{Lo: uint64(k.put)}}}
+		}
+		if err := k.s.Put(k.Context(), ls); err != nil {
+			k.Fatal(err)
+		}
+	}
+}
+
+// batches are as many as 100 MB have.
+func (k *kit) batches() int { return max(1, min(50, 100_000_000/batch/k.size)) }
+
+// want fails unless a call did as much as a round has.
+func (k *kit) want(n int, err error) {
+	k.Helper()
+	if n != k.each || err != nil {
+		k.Fatalf("%d, %v; want %d", n, err, k.each)
+	}
+}
+
+var works = []struct {
+	name string
+	do   func(*kit)
+}{
+	{"put", func(k *kit) {
+		for k.each = batch; k.Loop(); {
+			k.fill(1)
+		}
+	}},
+	{"list", func(k *kit) {
+		k.each = k.batches() * batch
+		for k.fill(k.batches()); k.Loop(); {
+			n := 0
+			for _, err := range k.s.List(k.Context(), deadletter.Filter{Pipeline: "p"}) {
+				if n++; err != nil {
+					k.Fatal(err)
+				}
+			}
+			k.want(n, nil)
+		}
+	}},
+	{"count", func(k *kit) {
+		k.each = k.batches() * batch
+		for k.fill(k.batches()); k.Loop(); {
+			k.want(k.s.Count(k.Context(), deadletter.Filter{Pipeline: "p", State: deadletter.Held, NotKinds: []tidemill.Kind{tidemill.Validation}}))
+		}
+	}},
+	{"mark", func(k *kit) {
+		for k.each = k.batches() * batch; k.Loop(); {
+			k.StopTimer()
+			k.fill(k.batches())
+			k.StartTimer()
+			k.want(k.s.Replay(k.Context(), deadletter.Filter{Pipeline: "p"}))
+		}
+	}},
+	{"replay", func(k *kit) {
+		k.each = k.batches() * batch
+		src := k.s.Open("p")
+		for k.Loop() {
+			k.StopTimer()
+			k.fill(k.batches())
+			k.want(k.s.Replay(k.Context(), deadletter.Filter{Pipeline: "p"}))
+			k.StartTimer()
+			for left := k.each; left > 0; {
+				left -= k.deliver(src)
+			}
+		}
+	}},
+	{"discard", func(k *kit) {
+		for k.each = k.batches() * batch; k.Loop(); {
+			k.StopTimer()
+			k.fill(k.batches())
+			k.StartTimer()
+			k.want(k.s.Delete(k.Context(), deadletter.Filter{Pipeline: "p"}))
+		}
+	}},
+}
+
+// deliver receives and settles some dead letters.
+func (k *kit) deliver(src tidemill.Source) int {
+	into := make([]*tidemill.Message, batch)
+	for i := range into {
+		into[i] = new(tidemill.Message)
+	}
+	n, err := src.Receive(k.Context(), into)
+	if err != nil {
+		k.Fatal(err)
+	}
+	ends := make([]tidemill.Settlement, n)
+	for i, m := range into[:n] {
+		ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
+	}
+	if err := src.Settle(k.Context(), ends); err != nil {
+		k.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,164 @@
+package tabledeadletter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/table"
+)
+
+// changeMax is how many dead letters one transaction marks or discards: a few milliseconds, so
+// that others hardly wait.
+const changeMax = 1000
+
+// change changes the dead letters of a snapshot, part by part, by a transaction that says how many
+// it changed.
+func (s *Store[Raw]) change(ctx context.Context, found []seen, do func(table.Tx[Record], []seen) (int, error)) (n int, err error) {
+	for part := range slices.Chunk(found, changeMax) {
+		changed := 0
+		if err := s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) (err error) {
+			changed, err = do(tx, part)
+			return err
+		}); err != nil {
+			return n, err
+		}
+		n += changed
+		s.bell.Ring() // what is marked may be handed out
+	}
+	return n, nil
+}
+
+// still are the dead letters of a part that are as they were seen. One that has died again is not
+// the one that was seen.
+func still(tx table.Tx[Record], part []seen) (rows []*Record, err error) {
+	found, err := tx.Get(keysOf(part), "state", "seq", "deaths", "asked", "apart")
+	for _, l := range part {
+		if r := found[l.key]; r != nil && r.fill().Seq == l.seq && r.Deaths == l.deaths && r.State == deadletter.Held {
+			r.Pipeline = l.pipeline
+			rows = append(rows, r)
+		}
+	}
+	return rows, err
+}
+
+// Replay implements deadletter.Store: a snapshot, then part by part.
+func (s *Store[Raw]) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	if f.State == deadletter.Replaying {
+		return 0, ctx.Err()
+	}
+	f.State = deadletter.Held
+	found, err := s.snapshot(ctx, f, table.Cond{Field: "damaged", Op: "=", Value: false})
+	if err == nil {
+		n, err = s.replay(ctx, found)
+	}
+	if err != nil {
+		return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)
+	}
+	return n, nil
+}
+
+// replay marks the dead letters of a snapshot.
+func (s *Store[Raw]) replay(ctx context.Context, found []seen) (n int, err error) {
+	return s.change(ctx, found, func(tx table.Tx[Record], part []seen) (int, error) {
+		rows, err := still(tx, part)
+		if err != nil {
+			return 0, err
+		}
+		var marked []*Record
+		for _, r := range rows {
+			if r.Replay() {
+				marked = append(marked, r.seal())
+			}
+		}
+		return len(marked), tx.Put(marked, replay...)
+	})
+}
+
+// Delete implements deadletter.Store, part by part like Replay.
+func (s *Store[Raw]) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	if f.State == deadletter.Replaying {
+		return 0, ctx.Err()
+	}
+	f.State = deadletter.Held
+	found, err := s.snapshot(ctx, f)
+	if err == nil {
+		n, err = s.discard(ctx, found)
+	}
+	if err != nil {
+		return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
+	}
+	return n, nil
+}
+
+// discard deletes the dead letters of a snapshot.
+func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err error) {
+	return s.change(ctx, found, func(tx table.Tx[Record], part []seen) (int, error) {
+		accounts, err := accountsOf(tx, part) // before the dead letters, like a Put
+		if err != nil {
+			return 0, err
+		}
+		rows, err := still(tx, part)
+		if err != nil || len(rows) == 0 {
+			return 0, err
+		}
+		for _, r := range rows {
+			b := accounts[r.Pipeline]
+			b.skipped++
+			accounts[r.Pipeline] = b
+		}
+		var written []*Record
+		for name, b := range accounts {
+			written = append(written, b.row(name))
+		}
+		if err := remove(tx, rows); err != nil {
+			return 0, err
+		}
+		return len(rows), tx.Put(written, "books")
+	})
+}
+
+// accountsOf reads the books of a part's pipelines.
+func accountsOf(tx table.Tx[Record], part []seen) (map[string]books, error) {
+	accounts := map[string]books{}
+	var keys []string
+	for _, l := range part {
+		if _, known := accounts[l.pipeline]; !known {
+			accounts[l.pipeline] = books{}
+			keys = append(keys, booksKey(l.pipeline))
+		}
+	}
+	found, err := tx.Get(keys, "books")
+	if err != nil {
+		return nil, err
+	}
+	for name := range accounts {
+		if accounts[name], err = booksOf(name, found); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+// Edit implements deadletter.Store: it reads and writes the dead letter in one transaction.
+func (s *Store[Raw]) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
+	key := keyOf(n)
+	return s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
+		found, err := tx.Get([]string{key})
+		if err != nil {
+			return fmt.Errorf("edit a dead letter: %w", err)
+		}
+		r := found[key]
+		if r == nil {
+			return deadletter.NotFound(n)
+		}
+		if err := whole(tx, r); err != nil {
+			return fmt.Errorf("edit a dead letter: %w", err)
+		}
+		if changed, err := r.Edit(payload, seen, s.o.Now()); !changed {
+			return err
+		}
+		return write(tx, map[*Record][]byte{r: encodeMessage(&r.Message, r.Row)})
+	})
+}

@@ -1,0 +1,162 @@
+package tabledeadletter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
+	"github.com/tidemill/tidemill/state/table"
+)
+
+// settling is a Settle in its transaction.
+type settling struct {
+	ends  []tidemill.Settlement
+	keys  [][]string // of the dead letters that each end may be of
+	found map[string]*Record
+	books books
+
+	took  []tidemill.Outcome
+	ended []tidemill.Mark
+	gone  []*Record
+	died  []*Record
+	back  []*Record
+}
+
+// Settle implements tidemill.Source: a few statements for many ends.
+func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) error {
+	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil || len(ends) == 0 {
+		return err
+	}
+	var s *settling
+	if err := c.s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
+		s = &settling{ends: ends, keys: c.handed(ends), took: make([]tidemill.Outcome, len(ends))}
+		if err := s.read(tx, c.pipeline); err != nil {
+			return err
+		}
+		s.settle(c.s.o.Now())
+		return s.write(tx, c.pipeline)
+	}); err != nil {
+		return fmt.Errorf("settle %d replays of %q: %w", len(ends), c.pipeline, err)
+	}
+	for i := range ends {
+		ends[i].Outcome = s.took[i]
+		s.ended = append(s.ended, ends[i].Mark) // the stale ones too
+	}
+	c.forget(s.ended)
+	if len(s.back) > 0 {
+		c.s.bell.Ring()
+	}
+	return nil
+}
+
+// handed are the keys of what this source has handed out.
+func (c *source[Raw]) handed(ends []tidemill.Settlement) [][]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keys := make([][]string, len(ends))
+	for i := range ends {
+		if key, ok := c.out[ends[i].Mark]; ok {
+			keys[i] = []string{key}
+		}
+	}
+	return keys
+}
+
+// read finds the dead letters, those of no known key by their position, or by ID where they have
+// none, and the books.
+func (s *settling) read(tx table.Tx[Record], pipeline string) error {
+	fields := []string{"state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart", "books"}
+	keys := []string{booksKey(pipeline)}
+	for i := range s.ends {
+		e := &s.ends[i]
+		if e.Outcome == tidemill.Unanswered && s.keys[i] == nil {
+			q := table.Query[Record]{Where: beginning(prefix(pipeline, e.ID)), Most: tenants, Only: []string{"seq"}}
+			if (e.Mark != tidemill.Mark{}) {
+				q = numbered(pipeline, replaying, e.Mark.Lo)
+			}
+			if err := eachOf(tx, q, func(r *Record) bool { s.keys[i] = append(s.keys[i], r.key); return true }); err != nil {
+				return err
+			}
+		}
+		if keys = append(keys, s.keys[i]...); e.Fate == tidemill.Dead {
+			fields = append(fields, death...)
+		}
+	}
+	var err error
+	if s.found, err = tx.Get(keys, fields...); err != nil {
+		return err
+	}
+	if s.books, err = booksOf(pipeline, s.found); err != nil {
+		return err
+	}
+	for _, r := range s.found {
+		if r.fill(); len(r.history) > 0 {
+			r.fillHistory()
+		}
+	}
+	return nil
+}
+
+// of is the dead letter of an end: the oldest that is handed out.
+func (s *settling) of(i int) (oldest *Record) {
+	for _, key := range s.keys[i] {
+		if r := s.found[key]; r != nil && r.Holds(s.ends[i].Mark) && (oldest == nil || r.Seq < oldest.Seq) {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+func (s *settling) settle(now time.Time) {
+	for i := range tidemill.ByIDFirst(s.ends) {
+		e := &s.ends[i]
+		if s.took[i] = e.Outcome; s.took[i] != tidemill.Unanswered {
+			continue
+		}
+		r := s.of(i)
+		if r == nil {
+			s.took[i] = tidemill.Stale
+			continue
+		}
+		s.took[i] = tidemill.Applied
+		s.ended = append(s.ended, r.Position())
+		switch {
+		case r.Settle(e, now):
+			r.State = "" // it has no holder any more
+			s.gone = append(s.gone, r)
+			row := rules.Ended(e)
+			s.books.replayed += row.Delivered
+			s.books.skipped += row.Skipped
+		case r.State == deadletter.Held:
+			s.died = append(s.died, r)
+		case e.End == tidemill.Again:
+			s.back = append(s.back, r)
+		}
+	}
+}
+
+func (s *settling) write(tx table.Tx[Record], pipeline string) error {
+	for _, r := range s.died {
+		r.seal().sealHistory()
+	}
+	if err := tx.Put(s.died, death...); err != nil {
+		return err
+	}
+	for _, r := range s.back {
+		r.seal()
+	}
+	if err := tx.Put(s.back, "due", "until", "burnt"); err != nil {
+		return err
+	}
+	if len(s.gone) == 0 {
+		return nil
+	}
+	if err := remove(tx, s.gone); err != nil {
+		return err
+	}
+	return tx.Put([]*Record{s.books.row(pipeline)}, "books")
+}

@@ -1,0 +1,187 @@
+package tabledeadletter
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/table"
+)
+
+// receiveMax is how many dead letters one Receive hands out: others wait while messages are read.
+const receiveMax = 128
+
+// source hands out the replaying dead letters of one pipeline.
+type source[Raw any] struct {
+	s        *Store[Raw]
+	pipeline string
+
+	mu  sync.Mutex               // guards out
+	out map[tidemill.Mark]string // handed out, with leases to keep: the key of each
+}
+
+var (
+	_ tidemill.Source     = (*source[int])(nil)
+	_ tidemill.Keeper     = (*source[int])(nil)
+	_ tidemill.Bookkeeper = (*source[int])(nil)
+)
+
+// Open implements deadletter.Store.
+func (s *Store[Raw]) Open(pipeline string) tidemill.Source {
+	return &source[Raw]{s: s, pipeline: pipeline, out: map[tidemill.Mark]string{}}
+}
+
+// Traits implements tidemill.Source.
+func (c *source[Raw]) Traits() tidemill.Traits {
+	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}
+}
+
+// Receive implements tidemill.Source.
+func (c *source[Raw]) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
+	if len(into) == 0 {
+		return 0, ctx.Err()
+	}
+	return c.s.bell.Receive(ctx, func() (int, time.Duration, error) {
+		leased, wait, err := c.take(ctx, min(len(into), receiveMax))
+		if err != nil {
+			return 0, 0, fmt.Errorf("receive replays of %q: %w", c.pipeline, err)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for i, r := range leased {
+			r.Fill(into[i])
+			c.out[r.Position()] = r.key
+		}
+		return len(leased), min(wait, c.s.o.Look), nil
+	})
+}
+
+// take leases due dead letters, or says how long to wait at most.
+func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wait time.Duration, err error) {
+	err = c.s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
+		leased, wait = nil, math.MaxInt64
+		now := c.s.o.Now()
+		page, err := tx.Page(table.Query[Record]{By: "state", Most: most, Where: append(among(c.pipeline, replaying),
+			table.Cond{Field: "due", Op: "<=", Value: now}, table.Cond{Field: "until", Op: "<=", Value: now})})
+		if err != nil {
+			return err
+		}
+		if err := whole(tx, page...); err != nil {
+			return err
+		}
+		var broken []*Record
+		for _, r := range page {
+			if r.Damaged != "" {
+				r.Break(now)
+				broken = append(broken, r.seal().sealHistory())
+				continue
+			}
+			r.Lease(now, c.s.o.Lease)
+			leased = append(leased, r.seal())
+		}
+		if err := tx.Put(broken, death...); err != nil {
+			return err
+		}
+		if len(leased) > 0 {
+			return tx.Put(leased, lease...)
+		}
+		at, any, err := next(tx, c.pipeline)
+		if any {
+			wait = at.Sub(now)
+		}
+		return err
+	})
+	return leased, wait, err
+}
+
+// Keep implements tidemill.Keeper.
+func (c *source[Raw]) Keep(ctx context.Context) error {
+	c.mu.Lock()
+	var marks []tidemill.Mark
+	var keys []string
+	for m, key := range c.out {
+		marks, keys = append(marks, m), append(keys, key)
+	}
+	c.mu.Unlock()
+	if len(marks) == 0 {
+		return ctx.Err()
+	}
+	var lost []tidemill.Mark
+	err := c.s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
+		lost = nil
+		found, err := tx.Get(keys, "state", "seq", "asked", "handed", "epoch", "until")
+		if err != nil {
+			return err
+		}
+		until := c.s.o.Now().Add(c.s.o.Lease)
+		var kept []*Record
+		for i, m := range marks {
+			r := found[keys[i]]
+			if r == nil || !r.fill().Holds(m) {
+				lost = append(lost, m)
+				continue
+			}
+			r.Until = until
+			kept = append(kept, r.seal())
+		}
+		return tx.Put(kept, "until")
+	})
+	if err != nil {
+		return fmt.Errorf("keep %d replays of %q: %w", len(marks), c.pipeline, err)
+	}
+	c.forget(lost)
+	return nil
+}
+
+// forget stops keeping these hand-outs.
+func (c *source[Raw]) forget(marks []tidemill.Mark) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range marks {
+		delete(c.out, m)
+	}
+}
+
+// Books implements tidemill.Bookkeeper. Pending is counted in the store.
+func (c *source[Raw]) Books(ctx context.Context) (tidemill.Books, error) {
+	b, pending, err := c.count(ctx)
+	if err != nil {
+		return tidemill.Books{}, fmt.Errorf("read the books of dead letters of %q: %w", c.pipeline, err)
+	}
+	return tidemill.Books{Accepted: b.put, Settled: tidemill.Count{Delivered: b.replayed, Skipped: b.skipped}, Pending: uint64(pending), Lost: b.lost}, nil
+}
+
+// count counts by the index. Where the books have changed meanwhile, it reads the dead letters at
+// one moment with them.
+func (c *source[Raw]) count(ctx context.Context) (b books, pending int, err error) {
+	there := []table.Cond{{Field: "pipeline", Op: "=", Value: c.pipeline}, {Field: "state", Op: "<", Value: account}}
+	read := func(tx table.Reader[Record]) error {
+		found, err := tx.Get([]string{booksKey(c.pipeline)}, "books")
+		if err == nil {
+			b, err = booksOf(c.pipeline, found)
+		}
+		return err
+	}
+	if err = c.s.t.View(ctx, read); err != nil {
+		return b, 0, err
+	}
+	before := b
+	pending, err = c.s.t.Count(ctx, math.MaxInt32, there...)
+	if err != nil {
+		return b, 0, err
+	}
+	if err = c.s.t.View(ctx, read); err != nil || b == before {
+		return b, pending, err
+	}
+	err = c.s.t.View(ctx, func(tx table.Reader[Record]) error {
+		pending = 0
+		if err := read(tx); err != nil {
+			return err
+		}
+		return eachOf(tx, table.Query[Record]{By: "state", Only: place, Where: there}, func(*Record) bool { pending++; return true })
+	})
+	return b, pending, err
+}
