@@ -61,14 +61,16 @@ var concurrentCases = []testcase{
 				for i := range into {
 					into[i] = new(tidemill.Message)
 				}
-				for ctx.Err() == nil {
-					patience, enough := context.WithTimeout(ctx, 3*time.Millisecond)
-					k, err := s.Receive(patience, into)
+				for patience := 3 * time.Millisecond; ctx.Err() == nil; {
+					soon, enough := context.WithTimeout(ctx, patience)
+					k, err := s.Receive(soon, into)
 					enough()
-					if err != nil { // the rest is handed out to the other, or was left
+					if err != nil { // the rest is handed out to the other, or was left; or the store is slow
 						f.clock.Advance(lease)
+						patience = min(2*patience, time.Second)
 						continue
 					}
+					patience = max(patience/2, 3*time.Millisecond)
 					f.clock.Advance(lease / 2) // many leases run out under their holders
 					ends := make([]tidemill.Settlement, k)
 					for i := range ends {

@@ -61,6 +61,8 @@ var listCases = []testcase{
 			{deadletter.Filter{State: deadletter.Held}, []string{"id0", "id2", "id3"}},
 			{deadletter.Filter{State: deadletter.Held, Pipeline: "p", Tenant: "t"}, []string{"id0", "id2"}},
 			{deadletter.Filter{State: deadletter.Held, Pipeline: "q"}, []string{}},
+			{deadletter.Filter{State: "none"}, []string{}},
+			{deadletter.Filter{State: "none", Pipeline: "p", IDs: []string{"id0"}}, []string{}},
 			{deadletter.Filter{Max: 2}, []string{"id0", "id1"}},
 			{deadletter.Filter{AfterSeq: seqs[1]}, []string{"id2", "id3", "id0"}},
 			{deadletter.Filter{AfterSeq: seqs[1], Max: 1}, []string{"id2"}},
@@ -128,6 +130,26 @@ var listCases = []testcase{
 		}
 		if seen != n {
 			t.Errorf("%d letters, want the %d of the beginning", seen, n)
+		}
+	}},
+	{name: "leaves out what is gone by then, and what has died anew under its name", reason: "it is another one, with a number of its own", do: func(t *testing.T, f fixture) {
+		const n = 300
+		f.fill(t, n)
+		seen := map[string]bool{}
+		for l, err := range f.Store.List(t.Context(), deadletter.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[l.ID] = true; len(seen) > 1 {
+				continue
+			}
+			if k, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id298", "id299"}}); k != 2 || err != nil {
+				t.Fatal(k, err)
+			}
+			f.put(t, f.letter("id299", 1))
+		}
+		if len(seen) != n-2 || seen["id298"] || seen["id299"] {
+			t.Errorf("%d were listed, id298 %v, id299 %v; want the %d that stayed", len(seen), seen["id298"], seen["id299"], n-2)
 		}
 	}},
 	{name: "pages show once what stays, while letters come, go, change and die again between them", reason: "a person goes through a list that others work on",

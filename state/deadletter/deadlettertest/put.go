@@ -157,6 +157,62 @@ var putCases = []testcase{
 			t.Errorf("%d letters, want 3", n)
 		}
 	}},
+	{name: "tells names of any length apart", reason: "names are their producers', and a store may have to shorten them", do: func(t *testing.T, f fixture) {
+		var ls []tidemill.DeadLetter
+		var ids []string
+		for i, n := range []int{126, 127, 128, 129, 600, 10_000, 10_001} {
+			for k, part := range []*string{new(string), new(string)} {
+				*part = strings.Repeat("x", n)
+				l := f.letter("x", uint64(2*i+k))
+				if k == 0 {
+					l.Message.ID = *part
+				} else {
+					l.Message.Tenant = *part
+				}
+				ls, ids = append(ls, l), append(ids, l.Message.ID)
+			}
+		}
+		f.put(t, ls...)
+		f.put(t, ls...)
+		for i, l := range f.list(t, deadletter.Filter{}) {
+			if i >= len(ls) || l.ID != ids[i] || l.Tenant != ls[i].Message.Tenant || len(l.History) != 1 {
+				t.Errorf("number %d is %.20s… of %d bytes, tenant of %d, %d failures", i, l.ID, len(l.ID), len(l.Tenant), len(l.History))
+			}
+		}
+		long := ids[len(ids)-2]
+		if got := f.ids(t, deadletter.Filter{IDs: []string{long}}); len(got) != 1 || got[0] != long {
+			t.Errorf("%d found by a long id", len(got))
+		}
+		if err := f.Store.Edit(t.Context(), named(long), []byte("mended"), ""); err != nil {
+			t.Error(err)
+		}
+	}},
+	{name: "finds one ID of many tenants", reason: "counters are common ids", do: func(t *testing.T, f fixture) {
+		const n = 250
+		var ls []tidemill.DeadLetter
+		var ids []string
+		var marks []tidemill.Mark
+		for i := range n {
+			l := f.letter("1", uint64(i))
+			l.Message.Tenant = fmt.Sprint("tenant ", n-i)
+			ls, ids, marks = append(ls, l), append(ids, "1"), append(marks, l.Message.Mark)
+		}
+		f.put(t, ls...)
+		has, err := f.Store.Has(t.Context(), "p", ids, marks)
+		if i := slices.Index(has, false); i >= 0 || err != nil {
+			t.Errorf("that of tenant %d was not found; %v", i, err)
+		}
+		if k, err := f.Store.Count(t.Context(), deadletter.Filter{IDs: []string{"1"}}); k != n || err != nil {
+			t.Errorf("Count: %d, %v; want %d", k, err, n)
+		}
+		if got := f.list(t, deadletter.Filter{IDs: []string{"1"}, Max: 2}); len(got) != 2 || got[0].Mark.Lo != 0 || got[1].Mark.Lo != 1 {
+			t.Errorf("the first two are %d: %+v; want the oldest", len(got), got)
+		}
+		f.replay(t, deadletter.Filter{IDs: []string{"1"}, AfterSeq: f.list(t, deadletter.Filter{Max: n - 1})[n-2].Seq}, 1)
+		receive(t, f.Store.Open("p"), 1)
+		settle(t, f.Store.Open("p"), &tidemill.Message{ID: "1"}, delivered, tidemill.Applied) // by its ID alone: the only one that is handed out
+		f.books(t, tidemill.Books{Accepted: n, Settled: tidemill.Count{Delivered: 1}, Pending: n - 1})
+	}},
 	{name: "takes a message that is twice in one call as one letter", reason: "a batch may hold a message and its double", do: func(t *testing.T, f fixture) {
 		a, b := f.letter("x", 1), f.letter("x", 2)
 		b.Cause = "second"
@@ -185,6 +241,64 @@ var putCases = []testcase{
 		if got := f.one(t); len(got.Cause) != deadletter.MaxCause || len(got.Payload) != 3<<20 {
 			t.Errorf("cause of %d bytes, payload of %d", len(got.Cause), len(got.Payload))
 		}
+	}},
+	{name: "a large message lives like a small one, and may become one", reason: "a store may keep it elsewhere", o: deadletter.Options{Max: 3, Trim: true}, do: func(t *testing.T, f fixture) {
+		large, small := strings.Repeat("large", 20_000), "small"
+		sized := func(id, payload string) tidemill.DeadLetter {
+			f.clock.Advance(time.Second)
+			l := f.letter(id, 1)
+			l.Message.Payload, l.Row = []byte(payload), []byte(payload)
+			return l
+		}
+		shows := func(id, payload, original string) {
+			t.Helper()
+			for _, l := range f.list(t, deadletter.Filter{IDs: []string{id}}) {
+				if string(l.Payload) != payload || string(l.Row) != payload || string(l.Original) != original || l.Damaged != "" {
+					t.Errorf("%s has a payload of %d bytes, a row of %d, an original of %d, damaged %q; want %d, %d, %d", id, len(l.Payload), len(l.Row), len(l.Original), l.Damaged, len(payload), len(payload), len(original))
+				}
+			}
+		}
+		f.put(t, sized("a", large), sized("b", small), sized("c", large))
+		for _, payload := range []string{large, small, large} { // each dies again, of another size
+			shows("a", payload, "")
+			shows("c", payload, "")
+			f.put(t, sized("a", payload), sized("c", payload))
+			shows("a", payload, "")
+			next := map[string]string{large: small, small: large}[payload]
+			f.put(t, sized("a", next), sized("c", next))
+		}
+		f.edit(t, named("a"), large)
+		shows("a", large, small)
+		f.edit(t, named("a"), "mended")
+		shows("a", "mended", small)
+		f.edit(t, named("b"), large)
+		shows("b", large, small)
+		f.replay(t, deadletter.Filter{}, 3)
+		s := f.Store.Open("p")
+		for _, m := range receive(t, s, 3) {
+			switch m.ID {
+			case "a":
+				settle(t, s, m, delivered, tidemill.Applied)
+			case "b":
+				if string(m.Payload) != large || string(m.Get(deadletter.RowHeader)) != large {
+					t.Errorf("received %d bytes with a row of %d, want %d", len(m.Payload), len(m.Get(deadletter.RowHeader)), len(large))
+				}
+				settle(t, s, m, dead, tidemill.Applied)
+			case "c":
+				settle(t, s, m, tidemill.Settlement{End: tidemill.Again}, tidemill.Applied)
+			}
+		}
+		shows("b", large, small)
+		f.put(t, sized("a", large), sized("d", large)) // b is dropped, c is replaying
+		shows("a", large, "")
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"d"}}); n != 1 || err != nil {
+			t.Errorf("Delete: %d, %v", n, err)
+		}
+		if n, err := f.Store.Count(t.Context(), deadletter.Filter{}); n != 2 || err != nil {
+			t.Errorf("Count: %d, %v; want 2", n, err)
+		}
+		f.put(t, sized("b", large)) // nothing of the one before
+		shows("b", large, "")
 	}},
 	{name: "refuses a letter without pipeline or message, with the whole call", reason: "nobody could find it again", do: func(t *testing.T, f fixture) {
 		good, bad := f.letter("good", 1), f.letter("bad", 2)

@@ -90,6 +90,21 @@ var settleCases = []testcase{
 			t.Errorf("got %+v", got)
 		}
 	}},
+	{name: "hands nothing out a part of a millisecond early", reason: "stores keep whole milliseconds", do: func(t *testing.T, f fixture) {
+		f.clock.Advance(300 * time.Microsecond)
+		f.fill(t, 1)
+		f.replay(t, deadletter.Filter{}, 1)
+		s := f.Store.Open("p")
+		receive(t, s, 1)
+		f.clock.Advance(lease - time.Nanosecond)
+		empty(t, s)
+		f.clock.Advance(time.Millisecond)
+		settle(t, s, receive(t, s, 1)[0], tidemill.Settlement{End: tidemill.Again, After: time.Second + 500*time.Microsecond}, tidemill.Applied)
+		f.clock.Advance(time.Second + 500*time.Microsecond - time.Nanosecond)
+		empty(t, s)
+		f.clock.Advance(time.Millisecond)
+		receive(t, s, 1)
+	}},
 	{name: "takes what is given back once, however often it is said", reason: "the answer may be lost, and one failure burns one try", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)
 		f.replay(t, deadletter.Filter{}, 1)

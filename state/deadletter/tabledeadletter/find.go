@@ -88,7 +88,9 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 			where = append(where, table.Cond{Field: field, Op: op, Value: value})
 		}
 	}
-	and(f.AfterSeq > 0, "seq", ">", uint64(max(0, f.AfterSeq)))
+	after, before := f.Between()
+	and(after > 0, "seq", ">", uint64(after))
+	and(before < math.MaxInt64, "seq", "<", uint64(before))
 	and(f.Tenant != "", "tenant", "=", f.Tenant)
 	and(!f.After.IsZero(), "last", ">=", up(f.After))
 	and(!f.Before.IsZero(), "last", "<", up(f.Before))
@@ -100,7 +102,7 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 }
 
 // each calls do with the dead letters that the filter chooses, and for which more holds: of each
-// pipeline and state the oldest Max, or more. It reads what only names: pipeline and state are
+// pipeline and state the first Max, or more. It reads what only names: pipeline and state are
 // known.
 func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
 	pipelines := []string{q.Pipeline}
@@ -146,7 +148,7 @@ func (q *search) queries(pipeline string, state uint8) (qs []table.Query[Record]
 			qs = append(qs, table.Query[Record]{Where: of, Most: tenants})
 		}
 	default:
-		query := table.Query[Record]{By: "state", Where: among(pipeline, state)}
+		query := table.Query[Record]{By: "state", Back: q.Back, Where: among(pipeline, state)}
 		if q.Max > 0 {
 			query.Most = min(q.Max, pageMax)
 		}
@@ -178,6 +180,9 @@ func (s *Store[Raw]) snapshot(ctx context.Context, f deadletter.Filter, more ...
 		return q.each(tx, func(r *Record) { found = append(found, seen{r.Pipeline, r.key, r.Seq, r.Deaths}) }, more...)
 	})
 	slices.SortFunc(found, func(a, b seen) int { return cmp.Compare(a.seq, b.seq) })
+	if f.Back {
+		slices.Reverse(found)
+	}
 	if f.Max > 0 {
 		found = found[:min(f.Max, len(found))]
 	}
