@@ -281,3 +281,28 @@ func TestNothingIsLeftOfAMessageApart(t *testing.T) {
 	}
 	apart(0)
 }
+
+// A call may have more dead letters than numbers are taken at once, or changed in a transaction.
+func TestManyInOneCall(t *testing.T) {
+	s, err := Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ls := make([]tidemill.DeadLetter, table.MaxNext+10)
+	for i := range ls {
+		ls[i] = tidemill.DeadLetter{Pipeline: "p", At: time.UnixMilli(1), Message: &tidemill.Message{ID: fmt.Sprint(i)}}
+	}
+	if err := s.Put(t.Context(), ls); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for l, err := range s.List(t.Context(), deadletter.Filter{}) {
+		if err != nil || l.ID != ls[n].Message.ID {
+			t.Fatalf("number %d is %+v, %v", n, l, err)
+		}
+		n++
+	}
+	if k, err := s.Replay(t.Context(), deadletter.Filter{}); n != len(ls) || k != len(ls) || err != nil {
+		t.Errorf("%d listed, %d replayed, %v; want %d", n, k, err, len(ls))
+	}
+}
