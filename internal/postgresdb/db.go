@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemill/tidemill"
@@ -35,11 +36,18 @@ const answer = 2 * time.Second
 type DB struct {
 	pool     *pgxpool.Pool
 	o        Options
+	local    string        // a statement with the settings of a transaction, behind a pooler; empty: they are the session's
 	migrated chan struct{} // cap 1, holds a token until the tables are known to be current
 }
 
 // Open connects to the database at url, postgres://user:password@host:5432/database with the
-// parameters of libpq: several hosts, target_session_attrs, sslmode and so on.
+// parameters of libpq: several hosts, target_session_attrs, sslmode and so on, and settings of the
+// server by their names.
+//
+// Behind a pooler such as PgBouncer, which has another session for each transaction, nothing is
+// kept in a session: settings are those of each transaction, and no statement is prepared. This is
+// found out by whether the server has our settings. The parameter default_query_exec_mode, see
+// pgx, says otherwise how statements are sent.
 func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 	if o.Conns < 0 || o.Timeout < 0 {
 		return nil, fmt.Errorf("open PostgreSQL: Conns is %d and Timeout is %v; neither can be negative", o.Conns, o.Timeout)
@@ -56,9 +64,22 @@ func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 	if url.IsZero() {
 		return nil, errors.New("open PostgreSQL: no URL given")
 	}
+	d, err := connect(ctx, url, o, false)
+	if refused(err) || errors.Is(err, errPooled) {
+		d, err = connect(ctx, url, o, true)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open PostgreSQL: %w", err)
+	}
+	return d, nil
+}
+
+// connect opens a pool of connections, and one connection. Where pooled is false and sessions do not
+// keep settings, it returns errPooled.
+func connect(ctx context.Context, url tidemill.Secret, o Options, pooled bool) (*DB, error) {
 	c, err := pgxpool.ParseConfig(url.Reveal())
 	if err != nil { // its text and fields may hold the password
-		return nil, errors.New("open PostgreSQL: its URL cannot be read; want postgres://user:password@host:5432/database?sslmode=require")
+		return nil, errors.New("its URL cannot be read; want postgres://user:password@host:5432/database?sslmode=require")
 	}
 	c.MaxConns, c.MinConns = int32(o.Conns), 0
 	if c.ConnConfig.ConnectTimeout == 0 {
@@ -69,15 +90,17 @@ func Open(ctx context.Context, url tidemill.Secret, o Options) (*DB, error) {
 			c.ConnConfig.RuntimeParams[name] = value
 		}
 	}
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), c)
-	if err != nil {
-		return nil, fmt.Errorf("open PostgreSQL: %w", said(err))
-	}
-	d := &DB{pool: pool, o: o, migrated: make(chan struct{}, 1)}
+	d := &DB{o: o, migrated: make(chan struct{}, 1)}
 	d.migrated <- struct{}{}
-	if err := d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) }); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("open PostgreSQL: %w", err)
+	if pooled {
+		d.local = leaveToTransactions(c.ConnConfig)
+	}
+	if d.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), c); err != nil {
+		return nil, said(err)
+	}
+	if err := d.within(ctx, o.Timeout, d.try); err != nil {
+		d.Close()
+		return nil, err
 	}
 	return d, nil
 }
@@ -104,23 +127,45 @@ func (o *Options) settings() map[string]string {
 // Close ends all connections, once those in use are returned.
 func (d *DB) Close() { d.pool.Close() }
 
-// Do calls do with one connection, which it must not keep. Errors have their kind. It ends a
-// little after Options.Timeout, whatever the network does.
+// Do calls do with one connection, which it must not keep, for statements without a transaction
+// around them: behind a pooler they are one. Errors have their kind. It ends a little after
+// Options.Timeout, whatever the network does.
 func (d *DB) Do(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
-	return d.within(ctx, d.o.Timeout, do)
+	return d.within(ctx, d.o.Timeout, func(ctx context.Context, c *pgx.Conn) error {
+		if d.local == "" {
+			return do(ctx, c)
+		}
+		return pgx.BeginTxFunc(ctx, c, d.options(pgx.TxOptions{}), func(pgx.Tx) error { return do(ctx, c) })
+	})
 }
 
 // Tx calls do in a transaction, READ COMMITTED, and commits it if do returns nil. After an
 // error nothing is changed, unless the answer to the commit was lost.
 func (d *DB) Tx(ctx context.Context, do func(context.Context, pgx.Tx) error) error {
-	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return do(ctx, tx) })
+	return d.TxAs(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+}
+
+// TxAs is Tx with an isolation level and an access mode.
+func (d *DB) TxAs(ctx context.Context, o pgx.TxOptions, do func(context.Context, pgx.Tx) error) error {
+	return d.within(ctx, d.o.Timeout, func(ctx context.Context, c *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, c, d.options(o), func(tx pgx.Tx) error { return do(ctx, tx) })
 	})
+}
+
+// Pipeline calls do with one connection, as Do, for one transaction that do begins by a batch of
+// Begin and ends.
+func (d *DB) Pipeline(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
+	return d.within(ctx, d.o.Timeout, do)
 }
 
 // Exec runs one statement and returns how many rows it changed.
 func (d *DB) Exec(ctx context.Context, statement string, args ...any) (changed int64, err error) {
-	err = d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+	err = d.within(ctx, d.o.Timeout, func(ctx context.Context, c *pgx.Conn) error {
+		if d.local != "" {
+			b := d.batch()
+			b.Queue(statement, args...).Exec(func(tag pgconn.CommandTag) error { changed = tag.RowsAffected(); return nil })
+			return c.SendBatch(ctx, b).Close()
+		}
 		tag, err := c.Exec(ctx, statement, args...)
 		changed = tag.RowsAffected()
 		return err
@@ -131,7 +176,12 @@ func (d *DB) Exec(ctx context.Context, statement string, args ...any) (changed i
 // Query runs one statement and calls row for each row of its answer. row's values are valid
 // until it returns.
 func (d *DB) Query(ctx context.Context, row func(pgx.Rows) error, statement string, args ...any) error {
-	return d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+	return d.within(ctx, d.o.Timeout, func(ctx context.Context, c *pgx.Conn) error {
+		if d.local != "" {
+			b := d.batch()
+			b.Queue(statement, args...).Query(func(rows pgx.Rows) error { return Each(rows, nil, row) })
+			return c.SendBatch(ctx, b).Close()
+		}
 		rows, err := c.Query(ctx, statement, args...)
 		return Each(rows, err, row)
 	})

@@ -16,12 +16,13 @@ type server struct {
 	settings  map[string]string
 	recovery  bool
 	conns     int // that we may open
+	pooled    bool
 	databases string
 }
 
 // Inspect reads the version and the settings that decide whether acknowledged data is kept.
 func Inspect(ctx context.Context, d *DB) []preflight.Finding {
-	s := server{settings: map[string]string{}, conns: d.o.Conns}
+	s := server{settings: map[string]string{}, conns: d.o.Conns, pooled: d.local != ""}
 	err := d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if err := c.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_database()").Scan(&s.recovery, &s.databases); err != nil {
 			return err
@@ -48,7 +49,7 @@ func (s *server) findings() []preflight.Finding {
 		s.judgeVersion(), s.judgeWritable(),
 		s.must("fsync", "on", "a crash of the machine can lose or damage everything"),
 		s.must("full_page_writes", "on", "a crash of the machine can damage pages that were being written"),
-		s.judgeCommit(), s.judgeEncoding(), s.judgeConns(),
+		s.judgeCommit(), s.judgeEncoding(), s.judgeConns(), s.judgeSessions(),
 	}
 }
 
@@ -104,6 +105,14 @@ func (s *server) judgeConns() preflight.Finding {
 		Detail: fmt.Sprintf("%d for everybody; this instance opens up to %d", most-reserved, s.conns)}
 	if s.conns > most-reserved {
 		f.Verdict, f.Advice = preflight.Warn, "open fewer connections, or raise max_connections"
+	}
+	return f
+}
+
+func (s *server) judgeSessions() preflight.Finding {
+	f := preflight.Finding{Check: "postgres: sessions", Verdict: preflight.OK, Detail: "each connection has its own"}
+	if s.pooled {
+		f.Detail = "a pooler has another session for each transaction: settings are sent with each, and statements are not prepared unless the URL says so"
 	}
 	return f
 }

@@ -52,7 +52,7 @@ func (d *DB) migrate(ctx context.Context) error {
 		return err
 	}
 	return d.within(ctx, migrationTime, func(ctx context.Context, c *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		return pgx.BeginTxFunc(ctx, c, d.options(pgx.TxOptions{}), func(tx pgx.Tx) error {
 			for _, s := range []string{"SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0", "SET LOCAL enable_seqscan = on",
 				"SET LOCAL enable_hashjoin = on", "SET LOCAL client_min_messages = warning",
 				fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock),

@@ -27,6 +27,7 @@ type Kind struct {
 var (
 	PrivateRedis      = Kind{service: "redis", port: "REDIS_PORT", address: "REDIS_URL"}
 	PrivatePostgres   = Kind{service: "postgres", port: "POSTGRES_PORT", address: "POSTGRES_URL"}
+	PrivatePgBouncer  = Kind{service: "pgbouncer", port: "PGBOUNCER_PORT", address: "PGBOUNCER_URL"} // with POSTGRES_PORT of a server
 	PrivateClickHouse = Kind{service: "clickhouse", port: "CLICKHOUSE_PORT", address: "CLICKHOUSE_URL"}
 	PrivateKafka      = Kind{service: "kafka", port: "KAFKA_PORT", address: "KAFKA_BROKERS", extra: []string{"KAFKA_PROXIED_PORT", "KAFKA_CONTROLLER_PORT"}}
 	PrivateMosquitto  = Kind{service: "mosquitto", port: "MQTT_PORT", address: "MQTT_URL"}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -48,7 +49,7 @@ func Dir() string { return filepath.Join(os.TempDir(), "tidemill-services") }
 // default port, so that no test ever meets another's server.
 var shared = []string{
 	"SERVICES_PORTS=free",
-	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=17100", "POSTGRES_PORT=25432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
+	"REDIS_PORT=26379", "REDIS_CLUSTER_PORT=17100", "POSTGRES_PORT=25432", "PGBOUNCER_PORT=26432", "CLICKHOUSE_PORT=28123", "MQTT_PORT=21883",
 	"KAFKA_PORT=29092", "KAFKA_PROXIED_PORT=29094", "KAFKA_CONTROLLER_PORT=29093", "KAFKA_PROXIED_ADVERTISED=127.0.0.1:29095",
 	"PROMETHEUS_PORT=29090", "OPENSEARCH_PORT=29200", "OPENSEARCH_TRANSPORT_PORT=29300",
 	"ELASTICSEARCH_PORT=29201", "ELASTICSEARCH_TRANSPORT_PORT=29301",
@@ -194,6 +195,20 @@ func Elasticsearch(t testing.TB) string {
 func Postgres(t testing.TB) string {
 	t.Helper()
 	return FreshDatabase(t, Shared(t, "postgres")["POSTGRES_URL"])
+}
+
+// PgBouncer is the URL of a fresh database behind a PgBouncer that gives each transaction another
+// session, and the same database without it. It is dropped with the test.
+func PgBouncer(t testing.TB) (pooled, direct string) {
+	t.Helper()
+	direct = Postgres(t)
+	at, err1 := url.Parse(Shared(t, "pgbouncer")["PGBOUNCER_URL"])
+	u, err2 := url.Parse(direct)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	u.Host = at.Host
+	return u.String(), direct
 }
 
 // FreshDatabase makes a database of its own on the PostgreSQL at a URL, dropped with the

@@ -126,10 +126,8 @@ func (s *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 // List implements definition.Definitions.
 func (s *Definitions) List(ctx context.Context, project uuid.UUID) (*definition.Batch, error) {
 	b := &definition.Batch{}
-	err := s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-			return list(ctx, tx, project, b)
-		})
+	err := s.db.TxAs(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(ctx context.Context, tx pgx.Tx) error {
+		return list(ctx, tx, project, b)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list definitions of project %s: %w", project, err)

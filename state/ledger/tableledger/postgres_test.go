@@ -19,8 +19,13 @@ import (
 func TestConformanceOnPostgreSQL(t *testing.T) {
 	testenv.Need(t)
 	quick(t, "40")
-	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, without a crash
-	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return onPostgres(t, db) })
+	pooled, _ := testenv.PgBouncer(t)
+	for name, url := range map[string]string{"direct": testenv.Postgres(t), "behind a pooler": pooled} {
+		t.Run(name, func(t *testing.T) {
+			db := connect(t, url+"&synchronous_commit=off") // thousands of commits, without a crash
+			ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return onPostgres(t, db) })
+		})
+	}
 }
 
 func TestSameOnPostgreSQLAsInMemory(t *testing.T) {

@@ -19,14 +19,16 @@ func TestConformance(t *testing.T) {
 	testenv.Need(t)
 	for _, c := range []struct {
 		name   string
+		url    func() string
 		o      Options
 		checks string // of each random case: a commit takes its time
 	}{
-		{"with the default cache", Options{}, "60"},
-		{"with a cache that always misses", Options{CacheMiB: -1}, "20"},
+		{"with the default cache", func() string { return testenv.Postgres(t) }, Options{}, "60"},
+		{"with a cache that always misses", func() string { return testenv.Postgres(t) }, Options{CacheMiB: -1}, "20"},
+		{"behind a pooler", func() string { pooled, _ := testenv.PgBouncer(t); return pooled }, Options{}, "20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
+			url := c.url() + "&synchronous_commit=off" // thousands of commits, without a crash
 			before := flag.Lookup("rapid.checks").Value.String()
 			if before == "100" { // no number was asked for
 				t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })

@@ -110,8 +110,8 @@ const most = 1000
 
 func (s *Store[T]) do(ctx context.Context, mode pgx.TxAccessMode, do func(*session) error) (err error) {
 	for range most {
-		err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			own := begin(ctx, c, mode)
+		err = s.db.Pipeline(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			own := begin(ctx, s.db, c, mode)
 			return own.end(do(own))
 		})
 		if !conflict(err) {
@@ -135,9 +135,7 @@ func (s *Store[T]) Count(ctx context.Context, most int, where ...table.Cond) (n 
 		return 0, err
 	}
 	query, args := p.SQL("1", s.sql.name, false, mark, value)
-	err = s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, "SELECT count(*) FROM ("+query+") found", args...).Scan(&n)
-	})
+	err = s.db.Query(ctx, func(r pgx.Rows) error { return r.Scan(&n) }, "SELECT count(*) FROM ("+query+") found", args...)
 	if err != nil {
 		return 0, fmt.Errorf("count records of table %s: %w", s.of.Name, err)
 	}

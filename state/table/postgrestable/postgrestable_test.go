@@ -20,11 +20,18 @@ type record = tabletest.Record
 
 func TestConformance(t *testing.T) {
 	testenv.Need(t)
+	pooled, _ := testenv.PgBouncer(t)
+	for name, url := range map[string]string{"direct": testenv.Postgres(t), "behind a pooler": pooled} {
+		t.Run(name, func(t *testing.T) { conforms(t, url+"&synchronous_commit=off") }) // thousands of commits, without a crash
+	}
+}
+
+func conforms(t *testing.T, url string) {
 	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each step is a transaction
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
 		_ = flag.Set("rapid.checks", "30")
 	}
-	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, without a crash
+	db := connect(t, url)
 	if _, err := db.Exec(t.Context(), "CREATE TABLE effect(name text NOT NULL)"); err != nil {
 		t.Fatal(err)
 	}

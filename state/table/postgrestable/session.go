@@ -20,12 +20,14 @@ type session struct {
 	conn    *pgx.Conn // nil: own was begun by another, and nothing waits
 	own     pgx.Tx    // nil: nothing was sent
 	waiting *pgx.Batch
+	begins  int // statements that wait at first: they begin it
 }
 
 // begin makes a session whose begin waits.
-func begin(ctx context.Context, c *pgx.Conn, mode pgx.TxAccessMode) *session {
+func begin(ctx context.Context, db *postgresdb.DB, c *pgx.Conn, mode pgx.TxAccessMode) *session {
 	s := &session{ctx: ctx, conn: c, waiting: &pgx.Batch{}}
-	s.waiting.BeginTx(pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode})
+	db.Begin(s.waiting, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode})
+	s.begins = s.waiting.Len()
 	return s
 }
 
@@ -83,7 +85,7 @@ func (s *session) send() error {
 
 // end commits what do has done, or undoes it where do has failed.
 func (s *session) end(err error) error {
-	if s.own == nil && (err != nil || s.waiting.Len() == 1) {
+	if s.own == nil && (err != nil || s.waiting.Len() == s.begins) {
 		return err // nothing was done but to begin
 	}
 	if err == nil {

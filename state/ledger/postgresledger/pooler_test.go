@@ -1,0 +1,16 @@
+package postgresledger_test
+
+import (
+	"testing"
+
+	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/ledger/ledgertest"
+)
+
+func TestConformanceBehindAPooler(t *testing.T) {
+	testenv.Need(t)
+	quick(t, "20")
+	pooled, _ := testenv.PgBouncer(t)
+	db := connect(t, pooled+"&synchronous_commit=off")
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) })
+}
