@@ -1,3 +1,5 @@
+-- oldest program: 1
+--
 -- The tables of the facts. Where they exist already they stay as they are, with columns
 -- added below; names and types of their own columns never change.
 

@@ -41,7 +41,7 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 	}
 	s := &Store[T]{db: db, of: l, sql: statementsOf(l)}
 	for range tries {
-		if err = db.Tx(ctx, s.open); !locked(err) {
+		if err = db.Tx(ctx, s.open); !postgresdb.Locked(err) {
 			break
 		}
 	}
@@ -54,12 +54,6 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 // tries is how often a table is opened whose lock others hold, each time for two seconds. Between,
 // those that wait behind us go on.
 const tries = 10
-
-// locked reports whether a statement waited for a lock too long.
-func locked(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "55P03"
-}
 
 // open makes the table, or adds the fields and orders that it lacks.
 func (s *Store[T]) open(ctx context.Context, tx pgx.Tx) error {
