@@ -178,6 +178,25 @@ func TestFillingGoesOnWhereAProcessHasEnded(t *testing.T) {
 	}
 }
 
+// A Redis without a file may come back empty: a process that runs goes on with it.
+func TestATableThatRedisHasLostIsMadeAgain(t *testing.T) {
+	testenv.Need(t)
+	client, spec := redistest.Connect(t, testenv.Redis(t)), tabletest.Spec(testenv.Name("t"))
+	s, err := removed(t, client, spec.Name).Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error { return tx.Put([]*record{{Key: "a", State: 1}}) }); err != nil {
+			t.Fatal(err)
+		}
+		if counts, err := s.Counts(t.Context()); err != nil || counts["/1"] != 1 {
+			t.Errorf("the counts are %v, %v", counts, err)
+		}
+		remove(t, client, spec.Name, spec)
+	}
+}
+
 // What another program has changed is an error, never another record.
 func TestDamageIsAnError(t *testing.T) {
 	testenv.Need(t)

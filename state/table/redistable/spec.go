@@ -169,14 +169,15 @@ func (s *Store[T]) open(ctx context.Context) error {
 	return fmt.Errorf("table %s: %w", s.of.Name, errMoved)
 }
 
-// reload reads what the table is now, as a newer program has changed it.
+// reload reads what the table is now, as a newer program has changed it. Where Redis has lost it, it
+// is made again.
 func (s *Store[T]) reload(ctx context.Context) error {
 	now, err := s.look(ctx)
-	if err == nil && now.raw == "" {
-		err = fmt.Errorf("table %s is not there any more", s.of.Name)
-	}
 	if err != nil {
 		return err
+	}
+	if now.raw == "" {
+		return s.open(ctx)
 	}
 	_, beyond, err := s.of.Fit(now.written())
 	if err != nil {
