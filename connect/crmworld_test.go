@@ -18,8 +18,9 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/postgresprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 )
@@ -228,12 +229,19 @@ func (w *crmWorld) ann() map[string]string {
 			w.t.Fatal(err)
 		}
 		defer db.Close()
-		if from, err = postgresprofile.New(w.t.Context(), db, profile.Options{}); err != nil {
+		table, err := postgrestable.New(w.t.Context(), db, tableprofile.Spec())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if from, err = tableprofile.New(table, profile.Options{}); err != nil {
 			w.t.Fatal(err)
 		}
 	} else {
-		var err error
-		if from, err = sqliteprofile.New(w.t.Context(), w.Opened().DB, profile.Options{}); err != nil {
+		table, err := sqlitetable.New(w.t.Context(), w.Opened().DB, tableprofile.Spec())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if from, err = tableprofile.New(table, profile.Options{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

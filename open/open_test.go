@@ -31,7 +31,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -48,7 +48,7 @@ func main() {
 		DeadLetters: must(tabledeadletter.New(ctx, must(sqlitetable.New(ctx, db, tabledeadletter.Spec())), tabledeadletter.Options{})),
 		Log:      log,
 		Replays:  tableledger.New(must(sqlitetable.New(ctx, db, tableledger.Spec("crm_replay"))), tableledger.Options{}),
-		Profiles: must(sqliteprofile.New(ctx, db, profile.Options{})),
+		Profiles: must(tableprofile.New(must(sqlitetable.New(ctx, db, tableprofile.Spec())), profile.Options{})),
 		Handlers: []handler.Spec{{Name: "scores", Types: []string{"score.*"}, Handler: handler.InTransaction(log,
 			func(_ context.Context, tx *open.SQLiteTx, calls []*handler.Call) error {
 				_, err := tx.Exec("CREATE TABLE IF NOT EXISTS score(id TEXT)")

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/table/memorytable"
@@ -58,7 +58,7 @@ type crmWorld struct {
 	letters  deadletter.Store
 	log      *tableledger.Ledger[*memorytable.Tx]
 	asked    *tableledger.Ledger[*memorytable.Tx] // replays
-	profiles *memoryprofile.Store
+	profiles *tableprofile.Store[*memorytable.Tx]
 
 	events   []*happening
 	byKey    map[string]*happening // by tenant and id
@@ -105,7 +105,7 @@ func newCRMWorld(seed uint64, bug func(*CRMParts)) *crmWorld {
 	}
 	w.letters = letters
 	ids := byte(0)
-	if w.profiles, err = memoryprofile.New(profile.Options{NewID: func() uuid.UUID { ids++; return uuid.UUID{6: 0x70, 8: 0x80, 14: 1, 15: ids} }}); err != nil {
+	if w.profiles, err = tableprofile.Memory(profile.Options{NewID: func() uuid.UUID { ids++; return uuid.UUID{6: 0x70, 8: 0x80, 14: 1, 15: ids} }}); err != nil {
 		panic(err)
 	}
 	w.draw(draw)

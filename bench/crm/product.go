@@ -19,10 +19,10 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/postgresprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -68,7 +68,11 @@ func (o *opened) embedded(ctx context.Context, file string) error {
 		return err
 	}
 	o.Log, o.Replays = tableledger.New(log, tableledger.Options{}), tableledger.New(replays, tableledger.Options{})
-	o.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{})
+	profiles, err := sqlitetable.New(ctx, db, tableprofile.Spec())
+	if err != nil {
+		return err
+	}
+	o.Profiles, err = tableprofile.New(profiles, profile.Options{})
 	return err
 }
 
@@ -99,7 +103,11 @@ func (o *opened) onServers(ctx context.Context, p *part) error {
 	if o.Log, err = ledger.GatherStore(log, ledger.GatherOptions{Calls: 1, Entries: 500}); err != nil { // as connect does
 		return err
 	}
-	o.Profiles, err = postgresprofile.New(ctx, db, profile.Options{})
+	profiles, err := postgrestable.New(ctx, db, tableprofile.Spec())
+	if err != nil {
+		return err
+	}
+	o.Profiles, err = tableprofile.New(profiles, profile.Options{})
 	return err
 }
 

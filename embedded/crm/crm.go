@@ -23,7 +23,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -35,7 +35,7 @@ import (
 type CRM struct {
 	*crm.System
 	file     *open.SQLiteDB
-	profiles *sqliteprofile.Store
+	profiles *tableprofile.Store[*open.SQLiteTx]
 	dead     deadletter.Store
 }
 
@@ -47,7 +47,7 @@ type opening struct {
 	options  crm.Options
 	handlers []handler.Spec
 	log      *tableledger.Ledger[*open.SQLiteTx]
-	profiles *sqliteprofile.Store
+	profiles *tableprofile.Store[*open.SQLiteTx]
 }
 
 // Handle lets do work on the events of a type; patterns such as member.* are types too. It is
@@ -104,7 +104,11 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 		return nil, err
 	}
 	o.log = tableledger.New(log, tableledger.Options{})
-	if c.profiles, err = sqliteprofile.New(ctx, c.file, profile.Options{}); err != nil {
+	profiles, err := sqlitetable.New(ctx, c.file, tableprofile.Spec())
+	if err != nil {
+		return nil, err
+	}
+	if c.profiles, err = tableprofile.New(profiles, profile.Options{}); err != nil {
 		return nil, err
 	}
 	o.profiles = c.profiles

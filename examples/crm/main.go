@@ -29,8 +29,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -115,7 +114,7 @@ func run(ctx context.Context, out io.Writer, file, redis string) error {
 // inMemory are parts that last as long as the process.
 func inMemory() (p crm.Parts, err error) {
 	letters, err1 := tabledeadletter.Memory(deadletter.Options{})
-	profiles, err2 := memoryprofile.New(profile.Options{})
+	profiles, err2 := tableprofile.Memory(profile.Options{})
 	return crm.Parts{Queues: memoryqueue.New(memoryqueue.Options{}), DeadLetters: letters, Profiles: profiles,
 		Log: tableledger.Memory(tableledger.Options{}), Replays: tableledger.Memory(tableledger.Options{})}, errors.Join(err1, err2)
 }
@@ -132,7 +131,11 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if p.DeadLetters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{}); err != nil {
 		return err
 	}
-	if p.Profiles, err = sqliteprofile.New(ctx, db, profile.Options{}); err != nil {
+	profiles, err := sqlitetable.New(ctx, db, tableprofile.Spec())
+	if err != nil {
+		return err
+	}
+	if p.Profiles, err = tableprofile.New(profiles, profile.Options{}); err != nil {
 		return err
 	}
 	log, err1 := sqlitetable.New(ctx, db, tableledger.Spec("crm"))

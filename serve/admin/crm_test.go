@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -370,7 +370,7 @@ func TestWhenCRMCannotBeAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := memoryprofile.New(profile.Options{})
+	profiles, err := tableprofile.Memory(profile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 )
 
 func Example() {
 	ctx := context.Background()
-	store, err := memoryprofile.New(profile.Options{})
+	store, err := tableprofile.Memory(profile.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

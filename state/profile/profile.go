@@ -6,8 +6,7 @@
 // values stay the bytes that came (Updater says which of two values counts). It differs
 // from analytics' person: nothing is merged, and a doubt is an error that a human settles.
 //
-// Backends: memoryprofile (the reference), sqliteprofile, postgresprofile. Promises are
-// cases of profiletest.
+// Package tableprofile keeps them in a table of any backend. Promises are cases of profiletest.
 package profile
 
 import (

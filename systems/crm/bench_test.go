@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
@@ -39,7 +39,9 @@ func embedded(b *testing.B, ahead int) {
 	fatal(b, err)
 	letters, err := tabledeadletter.New(ctx, dead, tabledeadletter.Options{})
 	fatal(b, err)
-	profiles, err := sqliteprofile.New(ctx, db, profile.Options{})
+	table, err := sqlitetable.New(ctx, db, tableprofile.Spec())
+	fatal(b, err)
+	profiles, err := tableprofile.New(table, profile.Options{})
 	fatal(b, err)
 	var done atomic.Int64
 	all := make(chan struct{})

@@ -20,8 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -66,7 +65,7 @@ func memory(t *testing.T) stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := memoryprofile.New(profile.Options{})
+	profiles, err := tableprofile.Memory(profile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,9 @@ func sqlite(t *testing.T) stores {
 	s.letters, err = tabledeadletter.New(ctx, letters, tabledeadletter.Options{})
 	fatal(t, err)
 	s.log, s.replays = ledgerIn(t, db, "crm"), ledgerIn(t, db, "crm_replay")
-	s.profiles, err = sqliteprofile.New(ctx, db, profile.Options{})
+	profiles, err := sqlitetable.New(ctx, db, tableprofile.Spec())
+	fatal(t, err)
+	s.profiles, err = tableprofile.New(profiles, profile.Options{})
 	fatal(t, err)
 	return s
 }

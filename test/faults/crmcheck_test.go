@@ -16,8 +16,9 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/postgresprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 )
 
@@ -156,7 +157,10 @@ func (w *crmWorld) directory() (from profile.Directory) {
 		db, err := postgresdb.Open(ctx, tidemill.NewSecret(postgresURL(w.postgres.Addr, "postgres")), postgresdb.Options{Conns: 2})
 		if err == nil {
 			w.Cleanup(db.Close)
-			from, err = postgresprofile.New(ctx, db, profile.Options{})
+			var table *postgrestable.Store[tableprofile.Record]
+			if table, err = postgrestable.New(ctx, db, tableprofile.Spec()); err == nil {
+				from, err = tableprofile.New(table, profile.Options{})
+			}
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -166,7 +170,10 @@ func (w *crmWorld) directory() (from profile.Directory) {
 	db, err := sqlitedb.Open(ctx, connect.DatabasePath(w.instances[0].Dir), sqlitedb.Options{})
 	if err == nil {
 		w.Cleanup(func() { _ = db.Close() })
-		from, err = sqliteprofile.New(ctx, db, profile.Options{})
+		var table *sqlitetable.Store[tableprofile.Record]
+		if table, err = sqlitetable.New(ctx, db, tableprofile.Spec()); err == nil {
+			from, err = tableprofile.New(table, profile.Options{})
+		}
 	}
 	if err != nil {
 		w.Fatal(err)

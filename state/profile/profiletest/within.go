@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -75,6 +76,30 @@ var within = []testcase{
 		}
 		w.holds(old, `{"n":1}`)
 		w.found(old, known("", "ann@club.example", ""))
+	}},
+	{"an identity whose creator fails is free for the one that waits", "a profile that was never committed belongs to no event", func(w *world) {
+		if w.Within == nil {
+			return
+		}
+		boom := errors.New("boom")
+		var wg sync.WaitGroup
+		waited, first := make([]profile.Answer, 2), make([]profile.Answer, 1)
+		err := w.Within(w.Context(), "x", func(ctx context.Context, p profile.Profiles) error {
+			if err := p.Resolve(ctx, []profile.Ask{who("m-1", "", "")}, first); err != nil {
+				return err
+			}
+			wg.Go(func() {
+				if err := w.Store.Resolve(w.Context(), []profile.Ask{who("m-1", "ann@club.example", ""), who("m-2", "", "")}, waited); err != nil {
+					w.Errorf("Resolve: %v", err)
+				}
+			})
+			return boom
+		})
+		wg.Wait()
+		if !errors.Is(err, boom) || !waited[0].New || waited[0].Profile == first[0].Profile || !waited[1].New {
+			w.Errorf("got %v and %+v after %+v", err, waited, first)
+		}
+		w.found(waited[0].Profile, known("m-1", "", ""))
 	}},
 	{"in a transaction, what it has done is seen by what it does next", "a handler may resolve twice", func(w *world) {
 		if w.Within == nil {

@@ -20,12 +20,13 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/postgresprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/postgresproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/redisqueue"
+	"github.com/tidemill/tidemill/state/table/postgrestable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmapi"
 	"github.com/tidemill/tidemill/systems/crm/crmcli"
@@ -197,7 +198,11 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := sqliteprofile.New(ctx, f.DB, profile.Options{Now: w.Now})
+	table, err := sqlitetable.New(ctx, f.DB, tableprofile.Spec())
+	if err != nil {
+		return err
+	}
+	profiles, err := tableprofile.New(table, profile.Options{Now: w.Now})
 	if err != nil {
 		return err
 	}
@@ -223,7 +228,11 @@ func (w *wiring) onPostgres(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := postgresprofile.New(ctx, db, profile.Options{Now: w.Now})
+	table, err := postgrestable.New(ctx, db, tableprofile.Spec())
+	if err != nil {
+		return err
+	}
+	profiles, err := tableprofile.New(table, profile.Options{Now: w.Now})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -23,7 +23,7 @@ func Parts(t testing.TB, handlers ...handler.Spec) crm.Parts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles, err := memoryprofile.New(profile.Options{})
+	profiles, err := tableprofile.Memory(profile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
-	"github.com/tidemill/tidemill/state/profile/memoryprofile"
-	"github.com/tidemill/tidemill/state/profile/sqliteprofile"
+	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -64,7 +63,7 @@ func TestAttributes(t *testing.T) {
 		{"unset", handler.Mapping{{Attribute: "first", From: "payload.name"}, {Attribute: "tag", Op: "unset"}}, `{}`, `first="Ann"`},
 		{"nothing at all", handler.Mapping{}, ``, ``},
 	} {
-		p, err := memoryprofile.New(profile.Options{})
+		p, err := tableprofile.Memory(profile.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +122,11 @@ func TestAttributesInTheTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := tableledger.New(entries, tableledger.Options{})
-	p, err := sqliteprofile.New(t.Context(), db, profile.Options{})
+	profiles, err := sqlitetable.New(t.Context(), db, tableprofile.Spec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := tableprofile.New(profiles, profile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // modified: a change makes new ones.
 type Record struct {
 	Owner
-	Created, Updated int64 // unix milliseconds
+	Created, Updated time.Time // to the millisecond
 	Registers        Registers
 }
 
@@ -27,16 +27,17 @@ type Record struct {
 // identities must be sorted.
 func (r *Record) Show(identities []profile.Identity) *profile.Profile {
 	return &profile.Profile{ID: r.ID, Tenant: r.Tenant, Identities: identities, Attributes: r.Registers.Attributes(),
-		Created: time.UnixMilli(r.Created).UTC(), Updated: time.UnixMilli(r.Updated).UTC()}
+		Created: r.Created, Updated: r.Updated}
 }
 
-// Edit is one call of Update by the rules of the role, the same for every backend. A
-// backend locks and reads Owners, reports each by Found, calls Apply, and writes Changed.
+// Edit is one call of Update by the rules of the role. The store calls Again, reads the records
+// of Owners and reports each by Found, calls Apply, and writes Changed.
 type Edit struct {
 	Owners  []Owner   // owners of the changes, sorted, each once
 	Changed []*Record // records to be written, in the order of their first change
 
 	changes []profile.Change
+	invalid int // of failed, which begins with them
 	failed  []tidemill.Failed
 	bad     map[int]bool
 	found   map[Owner]*Record
@@ -54,9 +55,17 @@ func NewEdit(changes []profile.Change) *Edit {
 		}
 		e.Owners = append(e.Owners, Owner{changes[i].Tenant, changes[i].Profile})
 	}
+	e.invalid = len(e.failed)
 	slices.SortFunc(e.Owners, Owner.Compare)
 	e.Owners = slices.Compact(e.Owners)
 	return e
+}
+
+// Again forgets what was found and applied, for another try.
+func (e *Edit) Again() {
+	clear(e.found)
+	clear(e.damaged)
+	e.Changed, e.failed = nil, e.failed[:e.invalid]
 }
 
 func (e *Edit) fail(i int, err error) {
@@ -93,7 +102,7 @@ func (e *Edit) Apply(now time.Time) {
 		if !more {
 			continue
 		}
-		r.Registers, r.Updated = registers, now.UnixMilli()
+		r.Registers, r.Updated = registers, now
 		if !changed[r] {
 			changed[r] = true
 			e.Changed = append(e.Changed, r)

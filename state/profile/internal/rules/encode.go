@@ -157,9 +157,9 @@ func (d *decoder) stamp() stamp {
 	return d.prev
 }
 
-// AppendJSON appends the values as one JSON object, for people who read the store by SQL.
-func (rs Registers) AppendJSON(b []byte) []byte {
-	b = append(b, '{')
+// Object is the values as one JSON object, for programs that read the store by SQL.
+func (rs Registers) Object() []byte {
+	b := []byte{'{'}
 	sep := ""
 	for i := range rs {
 		if v, ok := rs[i].Value(); ok {
@@ -167,7 +167,7 @@ func (rs Registers) AppendJSON(b []byte) []byte {
 			sep = ","
 		}
 	}
-	return append(b, '}')
+	return readable(append(b, '}'))
 }
 
 func member(b []byte, key string, value []byte) []byte {

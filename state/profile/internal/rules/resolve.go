@@ -18,8 +18,7 @@ type Name struct {
 	profile.Identity
 }
 
-// Compare orders names by tenant, then as identities, byte for byte: the order in which
-// backends lock them.
+// Compare orders names by tenant, then as identities, byte for byte.
 func (n Name) Compare(o Name) int {
 	return cmp.Or(strings.Compare(n.Tenant, o.Tenant), n.Identity.Compare(o.Identity))
 }
@@ -41,10 +40,9 @@ type Gift struct {
 	Profile uuid.UUID
 }
 
-// Batch is one call of Resolve by the rules of the role, the same for every backend. A
-// backend reads the owners of Names and reports them by Has, reads how many identities the
-// profiles of Crowd have and reports that by Counts, calls Decide, and writes Created and
-// Given. It starts over where another call was faster.
+// Batch is one call of Resolve by the rules of the role. The store calls Again, reads the owners
+// of Names and reports them by Has, reads the identities of the profiles of Crowd and reports
+// them by Holds, calls Decide, and writes Given and the Identities of Created and Attached.
 type Batch struct {
 	Names []Name // names asked for, sorted, each once
 
@@ -57,7 +55,7 @@ type Batch struct {
 	wants   [][]Name // of each ask; nil: answered
 	answers []profile.Answer
 	owners  map[Name]uuid.UUID
-	counts  map[uuid.UUID]*[profile.Phone + 1]int
+	has     map[uuid.UUID][]profile.Identity
 	fresh   map[uuid.UUID]bool // created profiles
 	o       profile.Options
 }
@@ -68,7 +66,7 @@ func NewBatch(asks []profile.Ask, answers []profile.Answer, o profile.Options) (
 		return nil, fmt.Errorf("resolve %d profiles: there is room for %d answers", len(asks), len(answers))
 	}
 	b := &Batch{asks: asks, answers: answers[:len(asks)], o: o, wants: make([][]Name, len(asks)), Names: make([]Name, 0, 3*len(asks)),
-		owners: make(map[Name]uuid.UUID, len(asks)), counts: map[uuid.UUID]*[profile.Phone + 1]int{}, fresh: map[uuid.UUID]bool{}}
+		owners: make(map[Name]uuid.UUID, len(asks)), has: map[uuid.UUID][]profile.Identity{}, fresh: map[uuid.UUID]bool{}}
 	for i := range asks {
 		ids, err := asks[i].Identities.Normal()
 		if err = cmp.Or(profile.CheckTenant(asks[i].Tenant), err); err != nil {
@@ -89,9 +87,9 @@ func NewBatch(asks []profile.Ask, answers []profile.Answer, o profile.Options) (
 // Has says that a profile has a name.
 func (b *Batch) Has(n Name, id uuid.UUID) { b.owners[n] = id }
 
-// Crowd are the profiles whose numbers of identities matter: they may be given one or have
-// reached their limit; sorted, each once.
-func (b *Batch) Crowd() []Owner {
+// Crowd are the profiles whose identities matter: they may be given one or have reached their
+// limit; sorted, each once. With all they are those of all names.
+func (b *Batch) Crowd(all bool) []Owner {
 	var crowd []Owner
 	for _, want := range b.wants {
 		owners := make([]uuid.UUID, 0, 3)
@@ -101,7 +99,7 @@ func (b *Batch) Crowd() []Owner {
 			}
 		}
 		same := len(owners) == len(want) && !slices.ContainsFunc(owners, func(id uuid.UUID) bool { return id != owners[0] })
-		if !same {
+		if all || !same {
 			for _, id := range owners {
 				crowd = append(crowd, Owner{want[0].Tenant, id})
 			}
@@ -111,16 +109,23 @@ func (b *Batch) Crowd() []Owner {
 	return slices.Compact(crowd)
 }
 
-// Counts says how many identities of a kind a profile has; none is the default.
-func (b *Batch) Counts(id uuid.UUID, k profile.Kind, n int) { b.count(id)[k] = n }
+// Holds says which identities a profile has; none is the default.
+func (b *Batch) Holds(id uuid.UUID, is []profile.Identity) { b.has[id] = is }
 
-func (b *Batch) count(id uuid.UUID) *[profile.Phone + 1]int {
-	c := b.counts[id]
-	if c == nil {
-		c = new([profile.Phone + 1]int)
-		b.counts[id] = c
+// Identities are those of a profile after Decide, sorted.
+func (b *Batch) Identities(id uuid.UUID) []profile.Identity {
+	slices.SortFunc(b.has[id], profile.Identity.Compare)
+	return b.has[id]
+}
+
+// count says how many identities of a kind a profile has.
+func (b *Batch) count(id uuid.UUID, k profile.Kind) (n int) {
+	for _, i := range b.has[id] {
+		if i.Kind == k {
+			n++
+		}
 	}
-	return c
+	return n
 }
 
 // Decide answers all asks, and says whether anything is to be written. Names that it gives
@@ -169,7 +174,7 @@ func (b *Batch) another(id uuid.UUID, external Name) bool {
 	if owner, ok := b.owners[external]; ok && owner == id {
 		return false
 	}
-	return b.count(id)[profile.External] >= b.o.Externals
+	return b.count(id, profile.External) >= b.o.Externals
 }
 
 // attach gives names without an owner to a profile that was found by another name.
@@ -178,7 +183,7 @@ func (b *Batch) attach(id uuid.UUID, names []Name) profile.Answer {
 		return profile.Answer{Profile: id}
 	}
 	for _, n := range names { // externals have their own limit: this would be another
-		if b.count(id)[n.Kind] >= profile.MaxEach {
+		if b.count(id, n.Kind) >= profile.MaxEach {
 			return profile.Answer{Err: tidemill.Fail(tidemill.Business, "attach an identity to profile %v: %w: it has %d of kind %v", id, profile.ErrFull, profile.MaxEach, n.Kind)}
 		}
 	}
@@ -192,15 +197,15 @@ func (b *Batch) attach(id uuid.UUID, names []Name) profile.Answer {
 func (b *Batch) give(id uuid.UUID, names []Name) {
 	for _, n := range names {
 		b.owners[n] = id
-		b.count(id)[n.Kind]++
+		b.has[id] = append(b.has[id], n.Identity)
 		b.Given = append(b.Given, Gift{n, id})
 	}
 }
 
-// Again forgets what was decided, for a second try.
+// Again forgets what was reported and decided, for another try.
 func (b *Batch) Again() {
 	clear(b.owners)
-	clear(b.counts)
+	clear(b.has)
 	clear(b.fresh)
 	b.Created, b.Given, b.Attached = nil, nil, nil
 }

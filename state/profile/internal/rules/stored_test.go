@@ -152,7 +152,7 @@ func TestNamesAndOwnersAreSorted(t *testing.T) {
 			b.Has(n, []uuid.UUID{second, first}[i%2])
 		}
 	}
-	if got := b.Crowd(); !slices.Equal(got, []Owner{{"t", first}, {"t", second}}) {
+	if got := b.Crowd(false); !slices.Equal(got, []Owner{{"t", first}, {"t", second}}) {
 		t.Errorf("crowd %+v, want both, sorted, each once", got)
 	}
 	e := NewEdit([]profile.Change{{Tenant: "t", Profile: second}, {Tenant: "t", Profile: first}, {Tenant: "t", Profile: second}})
@@ -171,7 +171,7 @@ func TestWhatSaysNothingNewIsNotWritten(t *testing.T) {
 		e.Found(r, nil)
 		e.Apply(noon.Add(time.Duration(2-want) * time.Hour))
 		if len(e.Changed) != want || (r.Updated == before) != (want == 0) {
-			t.Errorf("%d records changed, of %d before and %d now; want %d changed", len(e.Changed), before, r.Updated, want)
+			t.Errorf("%d records changed, of %v before and %v now; want %d changed", len(e.Changed), before, r.Updated, want)
 		}
 	}
 }

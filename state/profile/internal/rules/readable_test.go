@@ -1,4 +1,4 @@
-package postgresprofile
+package rules
 
 import "testing"
 
