@@ -85,12 +85,12 @@ func (s *Store[T]) open(ctx context.Context, tx pgx.Tx) error {
 
 // In is the table in a transaction of its database, which is REPEATABLE READ.
 func (s *Store[T]) In(ctx context.Context, raw pgx.Tx) table.Tx[T] {
-	return tx[T]{s, of(ctx, raw), true}
+	return tx[T]{s, of(ctx, raw), true, map[string]bool{}}
 }
 
 // View implements table.Store.
 func (s *Store[T]) View(ctx context.Context, do func(table.Reader[T]) error) error {
-	return s.do(ctx, pgx.ReadOnly, func(own *session) error { return do(tx[T]{s, own, false}) })
+	return s.do(ctx, pgx.ReadOnly, func(own *session) error { return do(tx[T]{s: s, in: own}) })
 }
 
 // Update implements table.Store. A lost answer to a commit is an error, and leaves unknown

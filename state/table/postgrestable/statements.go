@@ -20,7 +20,7 @@ var registry = []string{
 }
 
 // statements are the texts that do not change from call to call.
-type statements struct{ name, put, drop, next, add, counts, fold string }
+type statements struct{ name, put, make, drop, next, add, counts, fold string }
 
 const forUpdate = " FOR UPDATE"
 
@@ -110,9 +110,11 @@ func define(at any) string {
 
 func statementsOf[T any](l *layout.Layout[T]) statements {
 	n, counts := layout.Quote("tidemill_"+l.Name), layout.Quote("tidemill__"+l.Name+"_counts")
+	insert := "INSERT INTO " + n + "(" + layout.Names(l.Fields) + ") SELECT * FROM " + unnest(l.Fields) + " ON CONFLICT(" + layout.Quote(l.Fields[0].Name) + ") DO "
 	return statements{
 		name: n,
-		put: "INSERT INTO " + n + "(" + layout.Names(l.Fields) + ") SELECT * FROM " + unnest(l.Fields) + " ON CONFLICT(" + layout.Quote(l.Fields[0].Name) + ") DO UPDATE SET " +
+		make: insert + "NOTHING",
+		put: insert + "UPDATE SET " +
 			layout.List(l.Fields[1:], func(_ int, name string) string { return name + "=excluded." + name }),
 		drop: "DELETE FROM " + n + " WHERE " + layout.Quote(l.Fields[0].Name) + " = ANY($1::bytea[])",
 		// Each number of the sequence stands for as many as are taken at once.

@@ -14,6 +14,8 @@ type tx[T any] struct {
 	s     *Store[T]
 	in    *session
 	locks bool // what is read; false: a view
+
+	missing map[string]bool // keys that Get has not found, and that were not put since
 }
 
 func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
@@ -38,6 +40,11 @@ func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
 	}, query, asBytes(keys))
 	if err != nil {
 		return nil, err
+	}
+	if t.locks && len(found) < len(keys) {
+		for _, k := range keys {
+			t.missing[k] = found[k] == nil
+		}
 	}
 	return found, nil
 }
@@ -89,11 +96,34 @@ func (t tx[T]) Put(rows []*T, only ...string) error {
 			return err
 		}
 	}
-	query := t.s.sql.put
+	does := "put records into table " + l.Name
 	if len(only) > 0 {
-		query = some.put
+		return t.in.later(does, some.put, columns(rows, some.fields)...)
 	}
-	return t.in.later("put records into table "+l.Name, query, columns(rows, some.fields)...)
+	fresh, others := t.parted(rows)
+	if len(fresh) > 0 {
+		err = t.in.later(does, t.s.sql.make, columns(fresh, some.fields)...)
+	}
+	if err == nil && len(others) > 0 {
+		err = t.in.later(does, t.s.sql.put, columns(others, some.fields)...)
+	}
+	return err
+}
+
+// parted divides rows into those whose keys were missing, which are inserted without DO UPDATE,
+// and the others. If another has made such a record meanwhile, that is a conflict at once, while
+// an update would wait for a transaction that has it locked, which may wait for a record that
+// this one makes.
+func (t tx[T]) parted(rows []*T) (fresh, others []*T) {
+	for _, r := range rows {
+		if k := t.s.of.Key(r); t.missing[k] {
+			delete(t.missing, k)
+			fresh = append(fresh, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return fresh, others
 }
 
 // count changes counters by what records were before.
