@@ -92,6 +92,7 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/partners
 	$(GO) run ./bench/crm
 	$(GO) run ./bench/windows
+	$(GO) run ./bench/lists
 
 clean: ## delete what was built
 	rm -rf bin test/sdk/node_modules test/sdk/venv
