@@ -27,7 +27,6 @@ import (
 	"path/filepath"
 
 	"github.com/tidemill/tidemill/open"
-	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/profile"
