@@ -77,8 +77,10 @@ func (r *Reader) Varint() int64 {
 }
 
 // Bytes reads what AppendString wrote. It is a part of the input: copy it.
-func (r *Reader) Bytes() []byte {
-	n := r.Uvarint()
+func (r *Reader) Bytes() []byte { return r.Next(r.Uvarint()) }
+
+// Next reads n bytes, or none where there are fewer. They are a part of the input: copy them.
+func (r *Reader) Next(n uint64) []byte {
 	if n > uint64(len(r.b)) {
 		r.bad, r.b = true, nil
 		return nil

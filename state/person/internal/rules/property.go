@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,77 +11,28 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/state/internal/register"
 	"github.com/tidemill/tidemill/state/person"
 )
 
-// Registers are the properties of a person, sorted by key. Beside its value each keeps the
-// latest $set, the latest $unset, and the earliest and the latest $set_once, with the time,
-// the order and the id of their events, so that joining is commutative, associative and
-// idempotent: the same events in any order, any number of times, from several instances at
-// once, give the same properties.
+// Registers are the properties of a person, sorted by key: the same events in any order, any number
+// of times, from several instances at once, give the same properties.
 //
-// The value is that of the $set, or else of the earliest $set_once, or else of the latest
-// $set_once; each counts only if no $unset is later. Otherwise the property has no value.
-// Inside one event $set_once comes first, then $set, then $unset.
+// The value is that of the latest $set, or else of the earliest $set_once, or else of the latest
+// $set_once; each counts only if no $unset is later. Otherwise the property has no value. After an
+// $unset the time of the earliest $set_once stays. Inside one event $set_once comes first, then
+// $set, then $unset. Events of one time are in the order of their requests and of their places in
+// them.
 //
 // Registers are never modified; Join makes new ones.
 type Registers []Register
 
-// Register is one property and its history. It drops what a later $unset has made
-// meaningless, so that a removed value is really gone.
-type Register struct {
-	Key   string
-	has   holds
-	set   write // the latest $set
-	first write // the earliest $set_once; without its value once an $unset is later
-	last  write // the latest $set_once
-	unset stamp // the latest $unset
-}
-
-// holds says which parts of a register are there.
-type holds uint8
-
-const (
-	hasSet holds = 1 << iota
-	hasFirst
-	hasLast
-	hasUnset
-)
-
-// stamp orders operations: by the time of their event, then by its order among those of
-// that time (its request, and its place in the request), then by its id. Microseconds hold
-// every year that a timestamp can be written with.
-type stamp struct {
-	micro int64
-	order uint64
-	event uuid.UUID
-}
+// Register is one property and its history.
+type Register = register.Register
 
 // untimed is the time of a value stored without one: older than any event. Each merge into
 // another person makes it one older (demoted), so that the survivor's wins.
 const untimed = math.MinInt64 + 1<<32
-
-func (s stamp) compare(o stamp) int {
-	if c := cmp.Or(cmp.Compare(s.micro, o.micro), cmp.Compare(s.order, o.order)); c != 0 {
-		return c
-	}
-	return bytes.Compare(s.event[:], o.event[:])
-}
-
-// write is a value, JSON as received, and when it was written.
-type write struct {
-	stamp
-	value []byte
-}
-
-// compare orders writes totally. Two values under one stamp come from an event that was
-// sent twice with different content; then the greater bytes win, in any order of arrival.
-func (w write) compare(o write) int {
-	if c := w.stamp.compare(o.stamp); c != 0 {
-		return c
-	}
-	return bytes.Compare(w.value, o.value)
-}
 
 // Churn says whether a property changes with every page and device. Such a property is
 // never stored on a person.
@@ -97,33 +47,27 @@ func Churn(key string) bool {
 	return false
 }
 
+// parts are those that operations write.
+var parts = [256]register.Parts{person.Set: register.HasSet, person.Once: register.Once, person.Unset: register.HasUnset}
+
 // registersOf returns the operations of one event: of several operations of one kind on one
 // key the last one counts. It leaves out high-churn properties and missing values, and
 // turns U+0000 into U+FFFD, since not every store can hold it. Other values still use the
 // event's memory.
 func registersOf(c *person.Change) Registers {
 	rs := make(Registers, 0, len(c.Properties))
-	s := stamp{c.At.UnixMicro(), c.Order, c.Event}
+	s := register.Stamp{Micro: c.At.UnixMicro(), Order: c.Order, Event: c.Event}
 	for _, p := range c.Properties {
-		if Churn(p.Key) || p.Op != person.Unset && len(p.Value) == 0 {
+		part := parts[p.Op]
+		if part == 0 || Churn(p.Key) || p.Op != person.Unset && len(p.Value) == 0 {
 			continue
 		}
-		r, w := Register{Key: strings.ReplaceAll(p.Key, "\x00", "\uFFFD")}, write{s, withoutNUL(p.Value)}
-		switch p.Op {
-		case person.Set:
-			r.has, r.set = hasSet, w
-		case person.Once:
-			r.has, r.first, r.last = hasFirst|hasLast, w, w
-		case person.Unset:
-			r.has, r.unset = hasUnset, s
-		default:
-			continue
-		}
-		rs = append(rs, r)
+		rs = append(rs, Register{Key: strings.ReplaceAll(p.Key, "\x00", "\uFFFD")})
+		rs[len(rs)-1].Write(part, register.Write{Stamp: s, Value: withoutNUL(p.Value)})
 	}
 	rs = rs.sorted()
 	for i := range rs {
-		rs[i].forget()
+		rs[i].Forget()
 	}
 	return rs
 }
@@ -163,7 +107,7 @@ func (rs Registers) sorted() Registers {
 	n := 0
 	for i := range rs {
 		if n > 0 && rs[n-1].Key == rs[i].Key {
-			rs[n-1].replace(&rs[i])
+			replace(&rs[n-1], &rs[i])
 			continue
 		}
 		rs[n] = rs[i]
@@ -175,69 +119,16 @@ func (rs Registers) sorted() Registers {
 func byKey(a, b Register) int { return strings.Compare(a.Key, b.Key) }
 
 // replace takes over what o holds, as the later operation of the same event.
-func (r *Register) replace(o *Register) {
-	r.has |= o.has
-	switch {
-	case o.has&hasSet != 0:
-		r.set = o.set
-	case o.has&hasFirst != 0:
-		r.first, r.last = o.first, o.last
-	case o.has&hasUnset != 0:
-		r.unset = o.unset
+func replace(r, o *Register) {
+	r.Has |= o.Has
+	switch o.Has {
+	case register.HasSet:
+		r.Set = o.Set
+	case register.Once:
+		r.First, r.Last = o.First, o.Last
+	case register.HasUnset:
+		r.Unset = o.Unset
 	}
-}
-
-// forget drops what the $unset has made meaningless: an earlier $set and an earlier latest
-// $set_once never come back, and of the earliest $set_once only its time still matters.
-func (r *Register) forget() {
-	if r.has&hasUnset == 0 {
-		return
-	}
-	if r.unset.compare(r.set.stamp) >= 0 {
-		r.set, r.has = write{}, r.has&^hasSet
-	}
-	if r.unset.compare(r.first.stamp) >= 0 {
-		r.first.value = nil
-	}
-	if r.unset.compare(r.last.stamp) >= 0 {
-		r.last, r.has = write{}, r.has&^hasLast
-	}
-}
-
-// join adds what o knows of the same property.
-func (r *Register) join(o *Register) {
-	if o.has&hasSet != 0 && (r.has&hasSet == 0 || r.set.compare(o.set) < 0) {
-		r.set = o.set
-	}
-	if o.has&hasFirst != 0 && (r.has&hasFirst == 0 || r.first.compare(o.first) > 0) {
-		r.first = o.first
-	}
-	if o.has&hasLast != 0 && (r.has&hasLast == 0 || r.last.compare(o.last) < 0) {
-		r.last = o.last
-	}
-	if o.has&hasUnset != 0 && (r.has&hasUnset == 0 || r.unset.compare(o.unset) < 0) {
-		r.unset = o.unset
-	}
-	r.has |= o.has
-	r.forget()
-}
-
-func (r *Register) equal(o *Register) bool {
-	return r.Key == o.Key && r.has == o.has && r.unset == o.unset &&
-		r.set.compare(o.set) == 0 && r.first.compare(o.first) == 0 && r.last.compare(o.last) == 0
-}
-
-// Value returns the property's value, false where it has none.
-func (r *Register) Value() ([]byte, bool) {
-	switch { // forget has dropped what the $unset outlives
-	case r.has&hasSet != 0:
-		return r.set.value, true
-	case r.first.value != nil:
-		return r.first.value, true
-	case r.has&hasLast != 0:
-		return r.last.value, true
-	}
-	return nil, false
 }
 
 // Join returns the combined registers, and whether they hold more than rs: if not, they are
@@ -255,7 +146,7 @@ func (rs Registers) Join(o Registers) (joined Registers, more bool) {
 			out, o = append(out, o[0]), o[1:]
 		default:
 			out = append(out, rs[0])
-			out[len(out)-1].join(&o[0])
+			out[len(out)-1].Join(&o[0])
 			rs, o = rs[1:], o[1:]
 		}
 	}
@@ -276,7 +167,7 @@ func (rs Registers) covers(o Registers) bool {
 			return false
 		}
 		r := rs[at]
-		if r.join(&o[i]); !r.equal(&rs[at]) {
+		if r.Join(&o[i]); !r.Equal(&rs[at]) {
 			return false
 		}
 		rs = rs[at+1:]
@@ -303,7 +194,8 @@ func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
 		}
-		rs = append(rs, Register{Key: key, has: hasSet, set: write{stamp{micro: untimed, event: owner}, bytes.Clone(v)}})
+		rs = append(rs, Register{Key: key})
+		rs[len(rs)-1].Write(register.HasSet, register.Write{Stamp: register.Stamp{Micro: untimed, Event: owner}, Value: bytes.Clone(v)})
 	}
 	if _, err := d.ReadToken(); err != nil {
 		return nil, fmt.Errorf("read the properties of person %v: %w", owner, err)
@@ -316,11 +208,11 @@ func Untimed(owner uuid.UUID, object []byte) (Registers, error) {
 func (rs Registers) demoted() Registers {
 	var out Registers
 	for i := range rs {
-		if at := rs[i].set.micro; rs[i].has&hasSet != 0 && at <= untimed && at > math.MinInt64 {
+		if at := rs[i].Set.Micro; rs[i].Has&register.HasSet != 0 && at <= untimed && at > math.MinInt64 {
 			if out == nil {
 				out = slices.Clone(rs)
 			}
-			out[i].set.micro--
+			out[i].Set.Micro--
 		}
 	}
 	if out == nil {
@@ -346,7 +238,7 @@ func (rs Registers) Clone() Registers {
 	for i := range out {
 		r := &out[i]
 		r.Key = strings.Clone(r.Key)
-		r.set.value, r.first.value, r.last.value = bytes.Clone(r.set.value), bytes.Clone(r.first.value), bytes.Clone(r.last.value)
+		r.Set.Value, r.First.Value, r.Last.Value = bytes.Clone(r.Set.Value), bytes.Clone(r.First.Value), bytes.Clone(r.Last.Value)
 	}
 	return out
 }

@@ -169,7 +169,7 @@ func TestJoin(t *testing.T) {
 		a, b, c := drawn(t, "a"), drawn(t, "b"), drawn(t, "c")
 		join := func(a, b Registers) Registers { j, _ := a.Join(b); return j }
 		equal := func(law string, x, y Registers) {
-			if !slices.EqualFunc(x, y, func(r, o Register) bool { return r.equal(&o) }) {
+			if !slices.EqualFunc(x, y, func(r, o Register) bool { return r.Equal(&o) }) {
 				t.Errorf("join is not %s:\na %v\nb %v\nc %v\n%v\n%v", law, a, b, c, x, y)
 			}
 		}
@@ -180,7 +180,7 @@ func TestJoin(t *testing.T) {
 		equal("pure", a, before)
 		equal("demoting alike", join(a, b).demoted(), join(a.demoted(), b.demoted()))
 		ab, more := a.Join(b)
-		if same := slices.EqualFunc(ab, a, func(r, o Register) bool { return r.equal(&o) }); more == same {
+		if same := slices.EqualFunc(ab, a, func(r, o Register) bool { return r.Equal(&o) }); more == same {
 			t.Errorf("joining %v to %v says %v, and came to %v", b, a, more, ab)
 		}
 	})

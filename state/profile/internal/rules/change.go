@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/internal/register"
 	"github.com/tidemill/tidemill/state/profile"
 )
 
@@ -119,8 +120,8 @@ func (e *Edit) Err() error {
 	return &tidemill.Partial{Failed: e.failed}
 }
 
-// stampOf is the stamp of a change: its time, then its event.
-func stampOf(c *profile.Change, now time.Time) stamp {
+// stampOf is the stamp of a change: its time, then a hash of its event.
+func stampOf(c *profile.Change, now time.Time) register.Stamp {
 	at := c.At
 	if at.IsZero() || at.After(now) {
 		at = now
@@ -128,7 +129,7 @@ func stampOf(c *profile.Change, now time.Time) stamp {
 	if at.Before(time.Time{}) { // earlier than a stamp can hold
 		at = time.Time{}
 	}
-	return stamp{at.UnixMicro(), xxhash.Sum64String(c.Event)}
+	return register.Stamp{Micro: at.UnixMicro(), Order: xxhash.Sum64String(c.Event)}
 }
 
 // apply returns the registers after a change, and whether they hold more than before.
@@ -137,14 +138,14 @@ func (rs Registers) apply(c *profile.Change, now time.Time) (_ Registers, more b
 	for i := range c.Attributes {
 		a := &c.Attributes[i]
 		at, there := out.find(a.Key)
-		var r Register
+		r := Register{Register: register.Register{Key: a.Key}}
 		if there {
 			r = out[at]
 		}
 		if err := r.apply(a, s, now); err != nil {
 			return nil, false, err
 		}
-		if there && r.equal(&out[at]) || r.has == 0 {
+		if there && r.equal(&out[at]) || r.Has == 0 && r.sum == nil {
 			continue
 		}
 		if !more {

@@ -2,10 +2,11 @@ package rules
 
 import (
 	"bytes"
-	"cmp"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/internal/register"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/internal/number"
 )
@@ -25,181 +26,121 @@ import (
 type Registers []Register
 
 // Register is one attribute and its history. It drops what a later Unset has made
-// meaningless, so that a removed value is really gone.
+// meaningless, so that a removed value is really gone. An earliest Once is one after the Unset.
 type Register struct {
-	Key      string
-	has      holds
-	set      write // the latest Set
-	unset    stamp // the latest Unset
-	first    write // the earliest Once after the Unset
-	last     write // the latest Once
-	sum      []byte
-	from, to stamp // the earliest and the latest Add of the sum
+	register.Register
+	sum *sum // nil: no Add counts. It is never modified
 }
 
-// holds says which parts of a register are there.
-type holds uint8
-
-const (
-	hasSet holds = 1 << iota
-	hasUnset
-	hasOnce
-	hasSum
-)
-
-// stamp orders operations: by the time of their event, then by a hash of its id.
-type stamp struct {
-	micro int64 // unix
-	event uint64
+// sum is that of Adds, and when the earliest and the latest of them was.
+type sum struct {
+	from, to register.Stamp
+	value    []byte
 }
 
-func (s stamp) compare(o stamp) int {
-	return cmp.Or(cmp.Compare(s.micro, o.micro), cmp.Compare(s.event, o.event))
-}
-
-func earlier(a, b stamp) stamp {
-	if b.compare(a) < 0 {
-		return b
-	}
-	return a
-}
-
-func later(a, b stamp) stamp {
-	if b.compare(a) > 0 {
-		return b
-	}
-	return a
-}
-
-// write is a value, JSON as received, and when it was written.
-type write struct {
-	stamp
-	value []byte
-}
-
-// compare orders writes totally. Two values under one stamp come from an event that was
-// sent twice with different content; then the greater bytes win, in any order of arrival.
-func (w write) compare(o write) int {
-	return cmp.Or(w.stamp.compare(o.stamp), bytes.Compare(w.value, o.value))
+func (s *sum) equal(o *sum) bool {
+	return s == o || s != nil && o != nil && s.from == o.from && s.to == o.to && bytes.Equal(s.value, o.value)
 }
 
 // reset is when the latest Set or Unset was.
-func (r *Register) reset() (s stamp, ok bool) {
-	if r.has&hasUnset != 0 {
-		s, ok = r.unset, true
+func (r *Register) reset() (s register.Stamp, ok bool) {
+	if r.Has&register.HasUnset != 0 {
+		s, ok = r.Unset, true
 	}
-	if r.has&hasSet != 0 && (!ok || r.set.stamp.compare(s) > 0) {
-		s, ok = r.set.stamp, true
+	if r.Has&register.HasSet != 0 && (!ok || r.Set.Stamp.Compare(s) > 0) {
+		s, ok = r.Set.Stamp, true
 	}
 	return s, ok
 }
 
+// parts are those that operations write; an Add has a sum.
+var parts = [256]register.Parts{profile.Set: register.HasSet, profile.Once: register.Once, profile.Unset: register.HasUnset}
+
 // apply applies one operation of an event.
-func (r *Register) apply(a *profile.Attribute, s stamp, now time.Time) error {
-	before, written := r.reset()
-	if a.Arrival && (a.Op == profile.Set || a.Op == profile.Unset) {
-		s.micro = now.UnixMicro()
-		if written {
-			s.micro = max(s.micro, before.micro+1)
-		}
-	}
-	switch a.Op {
-	case profile.Set:
-		if w := (write{s, a.Value}); r.has&hasSet == 0 || r.set.compare(w) < 0 {
-			r.set, r.has = write{s, bytes.Clone(a.Value)}, r.has|hasSet
-		}
-	case profile.Once:
-		if r.has&hasUnset != 0 && s.compare(r.unset) <= 0 {
-			return nil
-		}
-		w := write{s, bytes.Clone(a.Value)}
-		if r.has&hasOnce == 0 {
-			r.first, r.last, r.has = w, w, r.has|hasOnce
-		}
-		if r.first.compare(w) > 0 {
-			r.first = w
-		}
-		if r.last.compare(w) < 0 {
-			r.last = w
-		}
-	case profile.Unset:
-		if r.has&hasUnset == 0 || r.unset.compare(s) < 0 {
-			r.unset, r.has = s, r.has|hasUnset
-		}
-	case profile.Add:
+func (r *Register) apply(a *profile.Attribute, s register.Stamp, now time.Time) error {
+	if a.Op == profile.Add {
 		return r.add(a, s)
 	}
+	if a.Op == profile.Once && r.Has&register.HasUnset != 0 && s.Compare(r.Unset) <= 0 {
+		return nil
+	}
+	if a.Arrival && a.Op != profile.Once {
+		before, written := r.reset()
+		s.Micro = now.UnixMicro()
+		if written {
+			s.Micro = max(s.Micro, before.Micro+1)
+		}
+	}
+	one := register.Register{Key: r.Key}
+	one.Write(parts[a.Op], register.Write{Stamp: s, Value: bytes.Clone(a.Value)})
+	r.Join(&one)
 	r.forget()
 	return nil
 }
 
 // add adds a number, unless a later operation has overwritten it.
-func (r *Register) add(a *profile.Attribute, s stamp) error {
-	if before, written := r.reset(); written && s.compare(before) < 0 {
+func (r *Register) add(a *profile.Attribute, s register.Stamp) error {
+	if before, written := r.reset(); written && s.Compare(before) < 0 {
 		return nil
 	}
-	if base, ok := r.base(); ok && !number.Null(base) {
-		if !number.Valid(base) {
-			return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: it is %.40q; want a number of at most %d digits", a.Key, profile.ErrNumber, base, number.MaxDigits)
-		}
+	base, ok := r.base()
+	if ok && !number.Null(base) && !number.Valid(base) {
+		return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: it is %.40q; want a number of at most %d digits", a.Key, profile.ErrNumber, base, number.MaxDigits)
 	}
-	sum, from, to := []byte("0"), s, s
-	if r.has&hasSum != 0 {
-		sum, from, to = r.sum, earlier(r.from, s), later(r.to, s)
+	n := sum{s, s, []byte("0")}
+	if r.sum != nil {
+		n = *r.sum
 	}
-	sum, ok := number.Plus(sum, a.Value)
-	if !ok {
+	if n.value, ok = number.Plus(n.value, a.Value); !ok {
 		return tidemill.Fail(tidemill.Business, "increment attribute %.80q: %w: the sum would have more than %d digits", a.Key, profile.ErrNumber, number.MaxDigits)
 	}
-	r.sum, r.from, r.to, r.has = sum, from, to, r.has|hasSum
+	if s.Compare(n.from) < 0 {
+		n.from = s
+	}
+	if s.Compare(n.to) > 0 {
+		n.to = s
+	}
+	r.sum = &n
+	r.forget()
 	return nil
 }
 
-// forget drops what the latest Set or Unset has made meaningless: a Set and a Once before an
-// Unset, and Adds that are all before either. A missing part is zero before and after.
+// forget drops, after Forget, a first Once that an Unset has taken, and Adds that are all before
+// the latest Set or Unset.
 func (r *Register) forget() {
-	if r.has&hasUnset != 0 {
-		if r.unset.compare(r.set.stamp) >= 0 {
-			r.set, r.has = write{}, r.has&^hasSet
-		}
-		if r.unset.compare(r.first.stamp) >= 0 {
-			r.first = r.last
-		}
-		if r.unset.compare(r.last.stamp) >= 0 {
-			r.first, r.last, r.has = write{}, write{}, r.has&^hasOnce
+	if r.Has&register.HasFirst != 0 && r.First.Value == nil {
+		r.First = r.Last
+		if r.Has&register.HasLast == 0 {
+			r.Has &^= register.HasFirst
 		}
 	}
-	if at, written := r.reset(); written && r.has&hasSum != 0 && at.compare(r.to) > 0 {
-		r.sum, r.from, r.to, r.has = nil, stamp{}, stamp{}, r.has&^hasSum
+	if at, written := r.reset(); written && r.sum != nil && at.Compare(r.sum.to) > 0 {
+		r.sum = nil
 	}
 }
 
 func (r *Register) equal(o *Register) bool {
-	return r.has == o.has && r.unset == o.unset && r.from == o.from && r.to == o.to && bytes.Equal(r.sum, o.sum) &&
-		r.set.compare(o.set) == 0 && r.first.compare(o.first) == 0 && r.last.compare(o.last) == 0
+	return r.Equal(&o.Register) && r.sum.equal(o.sum)
 }
 
 // base is the value without the sum of the Adds.
 func (r *Register) base() ([]byte, bool) {
-	switch { // forget has dropped what the Unset outlives
-	case r.has&hasSet != 0:
-		return r.set.value, true
-	case r.has&hasOnce != 0 && (r.has&hasSum == 0 || r.first.stamp.compare(r.from) <= 0):
-		return r.first.value, true
+	if r.sum != nil && r.Has&register.HasSet == 0 && r.First.Stamp.Compare(r.sum.from) > 0 {
+		return nil, false
 	}
-	return nil, false
+	return r.Register.Value()
 }
 
 // Value returns the attribute's value, false where it has none.
 func (r *Register) Value() ([]byte, bool) {
 	base, ok := r.base()
 	switch {
-	case r.has&hasSum == 0:
+	case r.sum == nil:
 		return base, ok
 	case !ok || number.Null(base):
-		return r.sum, true
+		return r.sum.value, true
 	}
-	if v, ok := number.Plus(base, r.sum); ok {
+	if v, ok := number.Plus(base, r.sum.value); ok {
 		return v, true
 	}
 	return base, true // a later event says that it is not a number
@@ -210,7 +151,7 @@ func (rs Registers) Attributes() map[string][]byte {
 	m := make(map[string][]byte, len(rs))
 	for i := range rs {
 		if v, ok := rs[i].Value(); ok {
-			m[rs[i].Key] = bytes.Clone(v)
+			m[strings.Clone(rs[i].Key)] = bytes.Clone(v)
 		}
 	}
 	return m
@@ -222,17 +163,17 @@ func (rs Registers) size() (n int) {
 	for i := range rs {
 		r := &rs[i]
 		n += length + 1 + len(r.Key)
-		if r.has&hasSet != 0 {
-			n += at + length + len(r.set.value)
+		if r.Has&register.HasSet != 0 {
+			n += at + length + len(r.Set.Value)
 		}
-		if r.has&hasUnset != 0 {
+		if r.Has&register.HasUnset != 0 {
 			n += at
 		}
-		if r.has&hasOnce != 0 {
-			n += 2*(at+length) + len(r.first.value) + len(r.last.value)
+		if r.Has&register.HasFirst != 0 {
+			n += 2*(at+length) + len(r.First.Value) + len(r.Last.Value)
 		}
-		if r.has&hasSum != 0 {
-			n += 2*at + length + len(r.sum)
+		if r.sum != nil {
+			n += 2*at + length + len(r.sum.value)
 		}
 	}
 	return n
