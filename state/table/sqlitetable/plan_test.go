@@ -80,3 +80,35 @@ func explain(t *testing.T, db *sqlitedb.DB, query string, args []any) string {
 	}
 	return strings.Join(steps, "; ")
 }
+
+// TestFewStatementsPutRecords holds that records of which any fields are zero are put by few
+// statements, each with as many values as it has placeholders.
+func TestFewStatementsPutRecords(t *testing.T) {
+	l, err := layout.Of(tabletest.Spec("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := statementsOf(l)
+	for i := range 4 * maxPuts {
+		args := make([]any, 2*len(l.Fields))
+		for j := range args {
+			args[j] = int64(0)
+			if j%len(l.Fields) == 0 || i>>(j%len(l.Fields)-1)&1 == 1 {
+				args[j] = int64(1)
+			}
+		}
+		some := 0
+		for _, v := range args {
+			if v != int64(0) {
+				some++
+			}
+		}
+		b, left := put(&s, l, l.Fields, nil, args)
+		if n := 2 * strings.Count(b.row, "?"); n != len(left) || i < maxPuts && n != some {
+			t.Errorf("%d values of 2 records are put as %d by %s; %d are not zero", len(args), len(left), b.head, some)
+		}
+	}
+	if n := len(s.puts); n != maxPuts+1 {
+		t.Errorf("%d statements, want %d and that of all fields", n, maxPuts)
+	}
+}

@@ -92,7 +92,7 @@ func (t tx[T]) Put(rows []*T, only ...string) error {
 	if err != nil {
 		return err
 	}
-	if rows, err = l.Rows(rows, fields); err != nil || len(fields) == 1 {
+	if rows, err = l.Rows(rows, fields); err != nil || len(rows) == 0 || len(fields) == 1 {
 		return err
 	}
 	if l.Counts(fields) {
@@ -110,14 +110,8 @@ func (t tx[T]) Put(rows []*T, only ...string) error {
 			args = append(args, value(f.At(r)))
 		}
 	}
-	if len(only) == 0 {
-		_, err = t.raw.Bulk(t.s.sql.put, t.s.sql.row, t.s.sql.update, args)
-	} else {
-		set := layout.List(fields[1:], func(i int, name string) string { return fmt.Sprintf("%s=v.column%d", name, i+2) })
-		_, err = t.raw.Bulk("UPDATE "+t.s.sql.name+" SET "+set+" FROM (VALUES ", placeholders(len(fields)),
-			") AS v WHERE "+layout.Quote(fields[0].Name)+"=v.column1", args)
-	}
-	if err != nil {
+	b, args := put(&t.s.sql, l, fields, only, args)
+	if _, err = t.raw.Bulk(b.head, b.row, b.tail, args); err != nil {
 		return fmt.Errorf("put %d records into table %s: %w", len(rows), l.Name, err)
 	}
 	return nil

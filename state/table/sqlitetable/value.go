@@ -31,6 +31,17 @@ func value(at any) any {
 	panic(fmt.Sprintf("no field can be a %T", at))
 }
 
+// zero says whether a value is that of a zero field.
+func zero(v any) bool {
+	switch v := v.(type) {
+	case []byte:
+		return len(v) == 0
+	case int64:
+		return v == 0
+	}
+	return v == false
+}
+
 // column scans a column into a field.
 type column struct{ at any }
 
