@@ -32,15 +32,14 @@ func (s *Store[Raw]) change(ctx context.Context, found []seen, do func(table.Tx[
 
 // still are the dead letters of a part that are as they were seen. One that has died again is not
 // the one that was seen.
-func still(tx table.Tx[Record], part []seen) (rows []*Record, err error) {
-	found, err := tx.Get(keysOf(part), "state", "seq", "deaths", "asked", "apart")
+func still(found map[string]*Record, part []seen) (rows []*Record) {
 	for _, l := range part {
-		if r := found[l.key]; r != nil && r.fill().Seq == l.seq && r.Deaths == l.deaths && r.State == deadletter.Held {
+		if r := found[l.key]; r != nil && r.Seq == l.seq && r.Deaths == l.deaths && r.State == deadletter.Held {
 			r.Pipeline = l.pipeline
 			rows = append(rows, r)
 		}
 	}
-	return rows, err
+	return rows
 }
 
 // Replay implements deadletter.Store: a snapshot, then part by part.
@@ -62,17 +61,16 @@ func (s *Store[Raw]) Replay(ctx context.Context, f deadletter.Filter) (n int, er
 // replay marks the dead letters of a snapshot.
 func (s *Store[Raw]) replay(ctx context.Context, found []seen) (n int, err error) {
 	return s.change(ctx, found, func(tx table.Tx[Record], part []seen) (int, error) {
-		rows, err := still(tx, part)
+		found, _, err := read(tx, nil, keysOf(part), "state", "seq", "deaths", "asked")
 		if err != nil {
 			return 0, err
 		}
-		var marked []*Record
+		rows := still(found, part)
 		for _, r := range rows {
-			if r.Replay() {
-				marked = append(marked, r.seal())
-			}
+			r.Replay()
+			r.seal()
 		}
-		return len(marked), tx.Put(marked, replay...)
+		return len(rows), tx.Put(rows, "state", "asked", "handed", "burnt", "due", "until")
 	})
 }
 
@@ -95,50 +93,26 @@ func (s *Store[Raw]) Delete(ctx context.Context, f deadletter.Filter) (n int, er
 // discard deletes the dead letters of a snapshot.
 func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err error) {
 	return s.change(ctx, found, func(tx table.Tx[Record], part []seen) (int, error) {
-		accounts, err := accountsOf(tx, part) // before the dead letters, like a Put
+		pipelines := make([]string, len(part))
+		for i, l := range part {
+			pipelines[i] = l.pipeline
+		}
+		found, accounts, err := read(tx, pipelines, keysOf(part), "state", "seq", "deaths", "apart")
 		if err != nil {
 			return 0, err
 		}
-		rows, err := still(tx, part)
-		if err != nil || len(rows) == 0 {
-			return 0, err
+		rows := still(found, part)
+		if len(rows) == 0 {
+			return 0, nil
 		}
 		for _, r := range rows {
-			b := accounts[r.Pipeline]
-			b.skipped++
-			accounts[r.Pipeline] = b
-		}
-		var written []*Record
-		for name, b := range accounts {
-			written = append(written, b.row(name))
+			accounts[r.Pipeline].skipped++
 		}
 		if err := remove(tx, rows); err != nil {
 			return 0, err
 		}
-		return len(rows), tx.Put(written, "books")
+		return len(rows), tx.Put(accounts.rows(), "books")
 	})
-}
-
-// accountsOf reads the books of a part's pipelines.
-func accountsOf(tx table.Tx[Record], part []seen) (map[string]books, error) {
-	accounts := map[string]books{}
-	var keys []string
-	for _, l := range part {
-		if _, known := accounts[l.pipeline]; !known {
-			accounts[l.pipeline] = books{}
-			keys = append(keys, booksKey(l.pipeline))
-		}
-	}
-	found, err := tx.Get(keys, "books")
-	if err != nil {
-		return nil, err
-	}
-	for name := range accounts {
-		if accounts[name], err = booksOf(name, found); err != nil {
-			return nil, err
-		}
-	}
-	return accounts, nil
 }
 
 // Edit implements deadletter.Store: it reads and writes the dead letter in one transaction.
@@ -159,6 +133,7 @@ func (s *Store[Raw]) Edit(ctx context.Context, n deadletter.Name, payload []byte
 		if changed, err := r.Edit(payload, seen, s.o.Now()); !changed {
 			return err
 		}
-		return write(tx, map[*Record][]byte{r: encodeMessage(&r.Message, r.Row)})
+		r.message = encodeMessage(&r.Message, r.Row)
+		return write(tx, []*Record{r})
 	})
 }

@@ -21,24 +21,12 @@ const (
 // search is a filter with what the table does not decide.
 type search struct {
 	deadletter.Filter
-	rest deadletter.Filter
 	ids  map[string]bool
 	seqs map[int64]bool
 }
 
-func newSearch(f deadletter.Filter) *search {
-	q := &search{Filter: f, ids: set(f.IDs), seqs: set(f.Seqs)}
-	if q.rest.NotKinds = f.NotKinds; len(f.Kinds) > 1 {
-		q.rest.Kinds = f.Kinds
-	}
-	return q
-}
-
-// set has each of what is listed; nil: nothing is.
+// set has each of what is listed.
 func set[T comparable](list []T) map[T]bool {
-	if len(list) == 0 {
-		return nil
-	}
 	all := make(map[T]bool, len(list))
 	for _, one := range list {
 		all[one] = true
@@ -48,24 +36,13 @@ func set[T comparable](list []T) map[T]bool {
 
 // match says whether a dead letter that the table found is one of the filter.
 func (q *search) match(r *Record) bool {
-	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) && q.rest.Match(&r.Letter)
+	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) &&
+		(len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
 }
 
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
 	return len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
-}
-
-// only are the fields that match reads, and what a snapshot keeps.
-func (q *search) only() []string {
-	fields := []string{"seq", "deaths"}
-	if len(q.ids) > 0 {
-		fields = append(fields, "id")
-	}
-	if !decided(&q.Filter) {
-		fields = append(fields, "kind")
-	}
-	return fields
 }
 
 // states are those that a filter chooses.
@@ -102,8 +79,7 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 }
 
 // each calls do with the dead letters that the filter chooses, and for which more holds: of each
-// pipeline and state the first Max, or more. It reads what only names: pipeline and state are
-// known.
+// pipeline and state the first Max, or more.
 func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
 	pipelines := []string{q.Pipeline}
 	if q.Pipeline == "" {
@@ -112,7 +88,10 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 			return err
 		}
 	}
-	only, all := q.only(), append(where(&q.Filter), more...)
+	only, all := []string{"seq", "deaths"}, append(where(&q.Filter), more...)
+	if !decided(&q.Filter) {
+		only = append(only, "id", "kind")
+	}
 	for _, pipeline := range pipelines {
 		for _, state := range states(&q.Filter) {
 			for _, query := range q.queries(pipeline, state) {
@@ -174,7 +153,7 @@ func (s *Store[Raw]) snapshot(ctx context.Context, f deadletter.Filter, more ...
 	if err := cmp.Or(ctx.Err(), f.Check()); err != nil {
 		return nil, err
 	}
-	q := newSearch(f)
+	q := search{f, set(f.IDs), set(f.Seqs)}
 	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
 		found = nil
 		return q.each(tx, func(r *Record) { found = append(found, seen{r.Pipeline, r.key, r.Seq, r.Deaths}) }, more...)

@@ -20,15 +20,6 @@ type dying struct {
 	head []byte // its encoded message
 }
 
-// putting is a Put in its transaction.
-type putting struct {
-	letters []dying
-	found   map[string]*Record // those that die once more, and the new ones that were made
-	fresh   map[string]int     // new ones of each pipeline
-	books   map[string]books   // of each pipeline
-	numbers func() (uint64, error)
-}
-
 // Put implements deadletter.Store: a few statements for many dead letters.
 func (s *Store[Raw]) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
 	if err := cmp.Or(ctx.Err(), rules.CheckPut(letters)); err != nil || len(letters) == 0 {
@@ -39,105 +30,80 @@ func (s *Store[Raw]) Put(ctx context.Context, letters []tidemill.DeadLetter) err
 		l := &letters[i]
 		all[i] = dying{l, keyOf(nameOf(l)), encodeMessage(l.Message, l.Row)}
 	}
-	err := s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
-		p, err := s.begin(tx, all)
-		if err != nil {
-			return err
-		}
-		return p.apply(tx)
-	})
-	if err != nil {
+	if err := s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error { return s.put(tx, all) }); err != nil {
 		return fmt.Errorf("put %d dead letters: %w", len(letters), err)
 	}
 	return nil
 }
 
-// begin reads what is there, and makes sure that the dead letters fit.
-func (s *Store[Raw]) begin(tx table.Tx[Record], letters []dying) (*putting, error) {
-	p := &putting{letters: letters, fresh: map[string]int{}, books: map[string]books{}}
-	keys := make([]string, 0, len(letters)+1)
-	for _, l := range letters {
-		keys = append(keys, l.key)
-		if _, known := p.books[l.Pipeline]; !known {
-			p.books[l.Pipeline] = books{}
-			keys = append(keys, booksKey(l.Pipeline))
-		}
+func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
+	keys, pipelines := make([]string, len(letters)), make([]string, len(letters))
+	for i, l := range letters {
+		keys[i], pipelines[i] = l.key, l.Pipeline
 	}
-	if err := p.read(tx, keys); err != nil {
-		return nil, err
-	}
-	seen, fresh := map[string]bool{}, 0
-	for _, l := range letters {
-		if p.found[l.key] == nil && !seen[l.key] {
-			seen[l.key] = true
-			p.fresh[l.Pipeline]++
-			fresh++
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.fresh)) {
-		if err := s.room(tx, p, name); err != nil {
-			return nil, err
-		}
-	}
-	p.numbers = numbers(tx, fresh)
-	return p, nil
-}
-
-// read finds the dead letters and books of keys: edited dead letters with their messages, the
-// others without.
-func (p *putting) read(tx table.Tx[Record], keys []string) (err error) {
-	if p.found, err = tx.Get(keys, light...); err != nil {
-		return err
-	}
-	for name := range p.books {
-		if p.books[name], err = booksOf(name, p.found); err != nil {
-			return err
-		}
-		delete(p.found, booksKey(name))
-	}
-	var edited []string
-	for key, r := range p.found {
-		if r.fill().fillHistory(); !r.Edited.IsZero() {
-			edited = append(edited, key)
-		}
-	}
-	if len(edited) == 0 {
-		return nil
-	}
-	full, err := tx.Get(edited)
+	found, accounts, err := read(tx, pipelines, keys)
 	if err != nil {
 		return err
 	}
-	maps.Copy(p.found, full)
-	return whole(tx, slices.Collect(maps.Values(full))...)
-}
-
-// numbers takes n numbers and gives them one by one.
-func numbers(tx table.Tx[Record], n int) func() (uint64, error) {
-	var next, last uint64
-	return func() (uint64, error) {
-		if next == last {
-			k := min(n, table.MaxNext)
-			newest, err := tx.Next(k)
-			if err != nil {
-				return 0, err
-			}
-			next, last, n = newest-uint64(k), newest, n-k
-		}
-		next++
-		return next, nil
+	if err := whole(tx, slices.Collect(maps.Values(found))...); err != nil {
+		return err
 	}
+	fresh := map[string][]*Record{}
+	for _, l := range letters {
+		if found[l.key] == nil {
+			found[l.key] = &Record{key: l.key}
+			fresh[l.Pipeline] = append(fresh[l.Pipeline], found[l.key])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(fresh)) {
+		if err := s.room(tx, found, name, len(fresh[name]), accounts[name]); err != nil {
+			return err
+		}
+		if err := number(tx, fresh[name]); err != nil {
+			return err
+		}
+	}
+	var changed []*Record
+	for _, l := range letters {
+		r := found[l.key]
+		did, another := r.Put(l.DeadLetter)
+		if did {
+			r.message = l.head
+			changed = append(changed, r)
+		}
+		if another {
+			accounts[l.Pipeline].put++
+			accounts[l.Pipeline].skipped++
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	return write(tx, changed, accounts.rows()...)
 }
 
-// room makes sure that the new dead letters of a pipeline fit, and counts them in the books.
-func (s *Store[Raw]) room(tx table.Tx[Record], p *putting, pipeline string) error {
-	b := p.books[pipeline]
-	fresh, there := p.fresh[pipeline], b.there()
+// number gives new dead letters their numbers.
+func number(tx table.Tx[Record], fresh []*Record) error {
+	for part := range slices.Chunk(fresh, table.MaxNext) {
+		newest, err := tx.Next(len(part))
+		if err != nil {
+			return err
+		}
+		for i, r := range part {
+			r.Seq = int64(newest) - int64(len(part)-1-i)
+		}
+	}
+	return nil
+}
+
+// room makes sure that the new dead letters of a pipeline fit, and counts them in its books.
+func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipeline string, fresh int, b *books) error {
+	there := b.there()
 	if over := there + fresh - s.o.Max; over > 0 {
 		trimmed := 0
 		if s.o.Trim {
 			var err error
-			if trimmed, err = p.trim(tx, pipeline, over); err != nil {
+			if trimmed, err = trim(tx, found, pipeline, over); err != nil {
 				return err
 			}
 		}
@@ -147,54 +113,19 @@ func (s *Store[Raw]) room(tx table.Tx[Record], p *putting, pipeline string) erro
 		b.lost += uint64(trimmed)
 	}
 	b.put += uint64(fresh)
-	p.books[pipeline] = b
 	return nil
 }
 
 // trim drops the oldest n held dead letters of a pipeline, except those that die again in this
 // call, and says how many it dropped.
-func (p *putting) trim(tx table.Tx[Record], pipeline string, n int) (int, error) {
-	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(p.found), Only: []string{"apart"}})
+func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int) (int, error) {
+	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(again), Only: []string{"apart"}})
 	if err != nil {
 		return 0, err
 	}
-	page = slices.DeleteFunc(page, func(r *Record) bool { return p.found[r.key] != nil })
+	page = slices.DeleteFunc(page, func(r *Record) bool { return again[r.key] != nil })
 	page = page[:min(n, len(page))]
 	return len(page), remove(tx, page)
-}
-
-// apply changes the dead letters and writes them.
-func (p *putting) apply(tx table.Tx[Record]) error {
-	changed := map[*Record][]byte{} // and the encoded message that it takes
-	for _, l := range p.letters {
-		r := p.found[l.key]
-		if r == nil {
-			seq, err := p.numbers()
-			if err != nil {
-				return err
-			}
-			r = &Record{key: l.key}
-			r.Seq, p.found[l.key] = int64(seq), r
-		}
-		did, another := r.Put(l.DeadLetter)
-		if did {
-			changed[r] = l.head
-		}
-		if another {
-			b := p.books[l.Pipeline]
-			b.put++
-			b.skipped++
-			p.books[l.Pipeline] = b
-		}
-	}
-	if len(changed) == 0 {
-		return nil
-	}
-	var accounts []*Record
-	for name, b := range p.books {
-		accounts = append(accounts, b.row(name))
-	}
-	return write(tx, changed, accounts...)
 }
 
 // tenants is how many tenants' dead letters of one message ID are read at once.

@@ -81,14 +81,10 @@ func Spec() table.Spec[Record] {
 
 // Fields to read or to write, where not all are.
 var (
-	place  = []string{"pipeline", "state", "seq"} // of its order
-	replay = []string{"state", "asked", "handed", "burnt", "due", "until"}
-	lease  = []string{"epoch", "handed", "until"}
-	death  = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until"}
-	body   = []string{"message", "payload", "row", "original"}
-	// light is all but the message.
-	light = []string{"pipeline", "state", "seq", "tenant", "id", "shard", "hi", "lo", "kind", "first", "last", "deaths", "replays", "damaged",
-		"asked", "handed", "burnt", "epoch", "due", "until", "edited", "apart", "books", "history"}
+	place = []string{"pipeline", "state", "seq"} // of its order
+	lease = []string{"epoch", "handed", "until"}
+	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until"}
+	body  = []string{"message", "payload", "row", "original"}
 )
 
 // part writes a name so that no other begins with it: short ones as they are, long ones by their
@@ -124,7 +120,7 @@ func nameOf(l *tidemill.DeadLetter) deadletter.Name {
 // up rounds a time that must not come early: the table rounds down.
 func up(t time.Time) time.Time { return wire.Instant(wire.MillisUp(t)) }
 
-// fill makes the columns that were read a dead letter.
+// fill makes the columns that were read a dead letter, but for its message.
 func (r *Record) fill() *Record {
 	r.Seq, r.Epoch, r.Mark.Shard, r.State = int64(r.seq), uint32(r.epoch), uint32(r.shard), deadletter.Held
 	if r.state == replaying {
@@ -133,11 +129,9 @@ func (r *Record) fill() *Record {
 	if r.damaged {
 		r.Damaged = "the stored message is damaged"
 	}
-	return r
-}
-
-// fillHistory does it for the history.
-func (r *Record) fillHistory() *Record {
+	if len(r.history) == 0 {
+		return r
+	}
 	var err error
 	if r.History, err = rules.DecodeHistory(r.history); err != nil {
 		r.History = []deadletter.Failure{{At: r.Last, Kind: tidemill.Internal, Cause: "the stored history was damaged and is lost"}}
@@ -150,7 +144,7 @@ func (r *Record) fillHistory() *Record {
 
 // fillMessage does it for the message, and sees whether it is damaged. Where it is, the columns
 // still have its position.
-func (r *Record) fillMessage() *Record {
+func (r *Record) fillMessage() {
 	shard, hi, lo := r.Mark.Shard, r.Mark.Hi, r.Mark.Lo
 	err := decodeMessage(r.message, &r.Letter)
 	r.Mark.Shard, r.Mark.Hi, r.Mark.Lo = shard, hi, lo
@@ -158,7 +152,6 @@ func (r *Record) fillMessage() *Record {
 		r.Damaged = fmt.Sprintf("the stored message is damaged: its checksum is %016x, %016x was written; what is left of it can be looked at, not replayed", found, r.sum)
 		r.Cause = r.Damaged
 	}
-	return r
 }
 
 // whole makes records that were read with all fields dead letters. It reads the messages that are
@@ -181,7 +174,7 @@ func whole(tx table.Reader[Record], rows ...*Record) error {
 		if c := contents[contentKey(r.key)]; c != nil && r.apart {
 			r.message, r.Payload, r.Row, r.Original = c.message, c.Payload, c.Row, c.Original
 		}
-		r.fill().fillHistory().fillMessage()
+		r.fill().fillMessage()
 	}
 	return nil
 }
@@ -193,24 +186,19 @@ func (r *Record) seal() *Record {
 		r.state = replaying
 	}
 	r.Due, r.Until = up(r.Due), up(r.Until)
+	if r.History != nil {
+		r.history = rules.EncodeHistory(r.History)
+	}
 	return r
 }
 
-// sealHistory makes that of the history.
-func (r *Record) sealHistory() *Record {
-	r.history = rules.EncodeHistory(r.History)
-	return r
-}
-
-// write writes whole dead letters, each with its encoded message.
-func write(tx table.Tx[Record], heads map[*Record][]byte, more ...*Record) error {
-	rows := more
+// write writes whole dead letters with their encoded messages.
+func write(tx table.Tx[Record], letters []*Record, rows ...*Record) error {
 	var gone []string
-	for r, head := range heads {
-		r.seal().sealHistory()
-		r.message, r.sum = head, rules.SumOf(&r.Letter, head)
+	for _, r := range letters {
 		before := r.apart
-		if r.apart = len(r.Payload)+len(r.Row)+len(r.Original)+len(head) >= apartMin; !r.apart {
+		r.seal().sum = rules.SumOf(&r.Letter, r.message)
+		if r.apart = len(r.Payload)+len(r.Row)+len(r.Original)+len(r.message) >= apartMin; !r.apart {
 			if rows = append(rows, r); before {
 				gone = append(gone, contentKey(r.key))
 			}
@@ -275,26 +263,52 @@ type books struct{ put, replayed, skipped, lost uint64 }
 // there is how many dead letters there are by the books.
 func (b books) there() int { return int(b.put - b.replayed - b.skipped - b.lost) }
 
-// row is the record of books.
-func (b books) row(pipeline string) *Record {
-	r := &Record{key: booksKey(pipeline), state: account}
-	r.Pipeline = pipeline
-	for _, n := range []uint64{b.put, b.replayed, b.skipped, b.lost} {
-		r.books = binary.AppendUvarint(r.books, n)
+// accounts are books by pipeline.
+type accounts map[string]*books
+
+// rows are the records of books.
+func (a accounts) rows() (rows []*Record) {
+	for name, b := range a {
+		r := &Record{key: booksKey(name), state: account}
+		r.Pipeline = name
+		for _, n := range []uint64{b.put, b.replayed, b.skipped, b.lost} {
+			r.books = binary.AppendUvarint(r.books, n)
+		}
+		rows = append(rows, r)
 	}
-	return r
+	return rows
 }
 
-// booksOf reads a record of books; without one they are zero.
-func booksOf(pipeline string, found map[string]*Record) (b books, err error) {
-	row := found[booksKey(pipeline)]
-	if row == nil {
-		return b, nil
+// read finds the books of pipelines, and dead letters by their keys: with the fields only, without
+// with all but messages that are apart. Books that do not exist are zero.
+func read(tx table.Reader[Record], pipelines, keys []string, only ...string) (found map[string]*Record, of accounts, err error) {
+	of = accounts{}
+	for _, name := range pipelines {
+		if of[name] == nil {
+			of[name] = &books{}
+			keys = append(keys, booksKey(name))
+		}
 	}
-	r := wire.NewReader(row.books)
-	b = books{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
-	if err := r.End(); err != nil {
-		return b, fmt.Errorf("read the books of %q: %w", pipeline, err)
+	if len(only) > 0 && len(of) > 0 {
+		only = append(only, "books")
 	}
-	return b, nil
+	if found, err = tx.Get(keys, only...); err != nil {
+		return nil, nil, err
+	}
+	for name, b := range of {
+		row := found[booksKey(name)]
+		if row == nil {
+			continue
+		}
+		delete(found, row.key)
+		r := wire.NewReader(row.books)
+		*b = books{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
+		if err := r.End(); err != nil {
+			return nil, nil, fmt.Errorf("read the books of %q: %w", name, err)
+		}
+	}
+	for _, r := range found {
+		r.fill()
+	}
+	return found, of, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -17,7 +18,7 @@ type settling struct {
 	ends  []tidemill.Settlement
 	keys  [][]string // of the dead letters that each end may be of
 	found map[string]*Record
-	books books
+	books accounts
 
 	took  []tidemill.Outcome
 	ended []tidemill.Mark
@@ -37,8 +38,8 @@ func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) er
 		if err := s.read(tx, c.pipeline); err != nil {
 			return err
 		}
-		s.settle(c.s.o.Now())
-		return s.write(tx, c.pipeline)
+		s.settle(c.s.o.Now(), s.books[c.pipeline])
+		return s.write(tx)
 	}); err != nil {
 		return fmt.Errorf("settle %d replays of %q: %w", len(ends), c.pipeline, err)
 	}
@@ -69,8 +70,8 @@ func (c *source[Raw]) handed(ends []tidemill.Settlement) [][]string {
 // read finds the dead letters, those of no known key by their position, or by ID where they have
 // none, and the books.
 func (s *settling) read(tx table.Tx[Record], pipeline string) error {
-	fields := []string{"state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart", "books"}
-	keys := []string{booksKey(pipeline)}
+	fields := []string{"state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart"}
+	var keys []string
 	for i := range s.ends {
 		e := &s.ends[i]
 		if e.Outcome == tidemill.Unanswered && s.keys[i] == nil {
@@ -87,18 +88,8 @@ func (s *settling) read(tx table.Tx[Record], pipeline string) error {
 		}
 	}
 	var err error
-	if s.found, err = tx.Get(keys, fields...); err != nil {
-		return err
-	}
-	if s.books, err = booksOf(pipeline, s.found); err != nil {
-		return err
-	}
-	for _, r := range s.found {
-		if r.fill(); len(r.history) > 0 {
-			r.fillHistory()
-		}
-	}
-	return nil
+	s.found, s.books, err = read(tx, []string{pipeline}, keys, fields...)
+	return err
 }
 
 // of is the dead letter of an end: the oldest that is handed out.
@@ -111,7 +102,7 @@ func (s *settling) of(i int) (oldest *Record) {
 	return oldest
 }
 
-func (s *settling) settle(now time.Time) {
+func (s *settling) settle(now time.Time, b *books) {
 	for i := range tidemill.ByIDFirst(s.ends) {
 		e := &s.ends[i]
 		if s.took[i] = e.Outcome; s.took[i] != tidemill.Unanswered {
@@ -129,8 +120,8 @@ func (s *settling) settle(now time.Time) {
 			r.State = "" // it has no holder any more
 			s.gone = append(s.gone, r)
 			row := rules.Ended(e)
-			s.books.replayed += row.Delivered
-			s.books.skipped += row.Skipped
+			b.replayed += row.Delivered
+			b.skipped += row.Skipped
 		case r.State == deadletter.Held:
 			s.died = append(s.died, r)
 		case e.End == tidemill.Again:
@@ -139,24 +130,18 @@ func (s *settling) settle(now time.Time) {
 	}
 }
 
-func (s *settling) write(tx table.Tx[Record], pipeline string) error {
-	for _, r := range s.died {
-		r.seal().sealHistory()
+func (s *settling) write(tx table.Tx[Record]) error {
+	for _, r := range slices.Concat(s.died, s.back) {
+		r.seal()
 	}
 	if err := tx.Put(s.died, death...); err != nil {
 		return err
 	}
-	for _, r := range s.back {
-		r.seal()
-	}
-	if err := tx.Put(s.back, "due", "until", "burnt"); err != nil {
+	if err := tx.Put(s.back, "due", "until", "burnt"); err != nil || len(s.gone) == 0 {
 		return err
-	}
-	if len(s.gone) == 0 {
-		return nil
 	}
 	if err := remove(tx, s.gone); err != nil {
 		return err
 	}
-	return tx.Put([]*Record{s.books.row(pipeline)}, "books")
+	return tx.Put(s.books.rows(), "books")
 }

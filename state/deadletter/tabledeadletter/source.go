@@ -76,7 +76,7 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 		for _, r := range page {
 			if r.Damaged != "" {
 				r.Break(now)
-				broken = append(broken, r.seal().sealHistory())
+				broken = append(broken, r.seal())
 				continue
 			}
 			r.Lease(now, c.s.o.Lease)
@@ -159,9 +159,9 @@ func (c *source[Raw]) Books(ctx context.Context) (tidemill.Books, error) {
 func (c *source[Raw]) count(ctx context.Context) (b books, pending int, err error) {
 	there := []table.Cond{{Field: "pipeline", Op: "=", Value: c.pipeline}, {Field: "state", Op: "<", Value: account}}
 	read := func(tx table.Reader[Record]) error {
-		found, err := tx.Get([]string{booksKey(c.pipeline)}, "books")
+		_, of, err := read(tx, []string{c.pipeline}, nil, "books")
 		if err == nil {
-			b, err = booksOf(c.pipeline, found)
+			b = *of[c.pipeline]
 		}
 		return err
 	}
