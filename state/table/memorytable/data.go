@@ -96,6 +96,16 @@ func (d *data[T]) page(p *layout.Plan[T]) (page []*T) {
 	return page
 }
 
+// number is how many records a plan has. Where their order decides, it looks for both ends alone.
+func (d *data[T]) number(p *layout.Plan[T]) int {
+	if !p.Ranged() {
+		return len(d.page(p))
+	}
+	rows := d.sorted[p.By]
+	rows = rows[sort.Search(len(rows), func(i int) bool { return !p.Before(rows[i]) }):]
+	return min(p.Most, sort.Search(len(rows), func(i int) bool { return p.Beyond(rows[i]) }))
+}
+
 // tx implements table.Tx.
 type tx[T any] struct {
 	of   *layout.Layout[T]

@@ -110,7 +110,7 @@ func (s *Store[T]) Count(ctx context.Context, most int, where ...table.Cond) (n 
 		return 0, err
 	}
 	err = s.View(ctx, func(table.Reader[T]) error {
-		n = len(s.data.page(p))
+		n = s.data.number(p)
 		return nil
 	})
 	return n, err

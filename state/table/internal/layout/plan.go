@@ -154,6 +154,11 @@ func (p *Plan[T]) ends(c Cond[T]) bool {
 	return len(p.Rest) > 0 && c.Name == p.Rest[0].Name && c.Op != "=" && (c.Op[0] == '<') != p.Back
 }
 
+// Ranged reports whether all conditions say where the page begins or ends.
+func (p *Plan[T]) Ranged() bool {
+	return !slices.ContainsFunc(p.Where, func(c Cond[T]) bool { return !p.begins(c) && !p.ends(c) })
+}
+
 // Before reports whether a record comes before the page, in its direction.
 func (p *Plan[T]) Before(r *T) bool {
 	if d := p.prefix(r); d != 0 {
