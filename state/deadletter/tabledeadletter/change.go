@@ -44,18 +44,33 @@ func still(found map[string]*Record, part []seen) (rows []*Record) {
 
 // Replay implements deadletter.Store: a snapshot, then part by part.
 func (s *Store[Raw]) Replay(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	if f.State == deadletter.Replaying {
-		return 0, ctx.Err()
-	}
-	f.State = deadletter.Held
-	found, err := s.snapshot(ctx, f, table.Cond{Field: "damaged", Op: "=", Value: false})
-	if err == nil {
-		n, err = s.replay(ctx, found)
-	}
+	n, err = s.heldBy(ctx, f, s.replay, table.Cond{Field: "damaged", Op: "=", Value: false})
 	if err != nil {
 		return n, fmt.Errorf("replay dead letters, %d are marked: %w", n, err)
 	}
 	return n, nil
+}
+
+// Delete implements deadletter.Store, part by part like Replay.
+func (s *Store[Raw]) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
+	if n, err = s.heldBy(ctx, f, s.discard); err != nil {
+		return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
+	}
+	return n, nil
+}
+
+// heldBy calls do with a snapshot of the held dead letters that a filter chooses, and for which more
+// holds.
+func (s *Store[Raw]) heldBy(ctx context.Context, f deadletter.Filter, do func(context.Context, []seen) (int, error), more ...table.Cond) (int, error) {
+	if f.State == deadletter.Replaying {
+		return 0, ctx.Err()
+	}
+	f.State = deadletter.Held
+	found, err := s.snapshot(ctx, f, more...)
+	if err != nil {
+		return 0, err
+	}
+	return do(ctx, found)
 }
 
 // replay marks the dead letters of a snapshot.
@@ -72,22 +87,6 @@ func (s *Store[Raw]) replay(ctx context.Context, found []seen) (n int, err error
 		}
 		return len(rows), tx.Put(rows, "state", "asked", "handed", "burnt", "due", "until")
 	})
-}
-
-// Delete implements deadletter.Store, part by part like Replay.
-func (s *Store[Raw]) Delete(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	if f.State == deadletter.Replaying {
-		return 0, ctx.Err()
-	}
-	f.State = deadletter.Held
-	found, err := s.snapshot(ctx, f)
-	if err == nil {
-		n, err = s.discard(ctx, found)
-	}
-	if err != nil {
-		return n, fmt.Errorf("discard dead letters, %d are gone: %w", n, err)
-	}
-	return n, nil
 }
 
 // discard deletes the dead letters of a snapshot.
@@ -111,7 +110,7 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 		if err := remove(tx, rows); err != nil {
 			return 0, err
 		}
-		return len(rows), tx.Put(accounts.rows(), "books")
+		return len(rows), tx.Put(accounts.rows(), counts...)
 	})
 }
 
@@ -119,7 +118,7 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 func (s *Store[Raw]) Edit(ctx context.Context, n deadletter.Name, payload []byte, seen string) error {
 	key := keyOf(n)
 	return s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
-		found, err := tx.Get([]string{key})
+		found, _, err := read(tx, nil, []string{key})
 		if err != nil {
 			return fmt.Errorf("edit a dead letter: %w", err)
 		}

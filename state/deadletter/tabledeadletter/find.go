@@ -195,7 +195,7 @@ func (s *Store[Raw]) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*d
 func (s *Store[Raw]) page(ctx context.Context, part []seen) (page []*Record, err error) {
 	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
 		page = nil
-		found, err := tx.Get(keysOf(part))
+		found, err := tx.Get(keysOf(part), shown...)
 		if err != nil {
 			return err
 		}

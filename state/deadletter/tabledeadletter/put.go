@@ -136,20 +136,14 @@ func (s *Store[Raw]) Has(ctx context.Context, pipeline string, ids []string, mar
 	if len(ids) != len(marks) {
 		return nil, fmt.Errorf("look for dead letters of %q: %d ids and %d marks", pipeline, len(ids), len(marks))
 	}
-	has, at := make([]bool, len(ids)), make(map[string][]int, len(ids))
-	for i, id := range ids {
-		at[id] = append(at[id], i)
-	}
+	has := make([]bool, len(ids))
 	err := s.t.View(ctx, func(tx table.Reader[Record]) error {
 		clear(has)
-		for id, indexes := range at {
+		for i, id := range ids {
 			q := table.Query[Record]{Where: beginning(prefix(pipeline, id)), Most: tenants, Only: []string{"shard", "hi", "lo"}}
 			if err := eachOf(tx, q, func(r *Record) bool {
-				r.fill()
-				for _, i := range indexes {
-					has[i] = has[i] || r.Mark.At(marks[i])
-				}
-				return true
+				has[i] = r.fill().Mark.At(marks[i])
+				return !has[i]
 			}); err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package tabledeadletter
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"time"
@@ -27,8 +26,14 @@ type Record struct {
 	sum     uint64 // of the message, with its payload, row and original
 	history []byte
 	message []byte // all of it but its name and its payload
-	books   []byte
+	books   books
 }
+
+// books are those of a pipeline in a table, where Pending is counted.
+type books struct{ put, replayed, skipped, lost uint64 }
+
+// there is how many dead letters there are by the books.
+func (b books) there() int { return int(b.put - b.replayed - b.skipped - b.lost) }
 
 // What a record is: a dead letter in one of its states, or another.
 const (
@@ -70,7 +75,10 @@ func Spec() table.Spec[Record] {
 		{Name: "edited", At: func(r *r) any { return &r.Edited }},
 		{Name: "apart", At: func(r *r) any { return &r.apart }},
 		{Name: "sum", At: func(r *r) any { return &r.sum }},
-		{Name: "books", At: func(r *r) any { return &r.books }},
+		{Name: "put", At: func(r *r) any { return &r.books.put }},
+		{Name: "replayed", At: func(r *r) any { return &r.books.replayed }},
+		{Name: "skipped", At: func(r *r) any { return &r.books.skipped }},
+		{Name: "lost", At: func(r *r) any { return &r.books.lost }},
 		{Name: "history", At: func(r *r) any { return &r.history }},
 		{Name: "message", At: func(r *r) any { return &r.message }},
 		{Name: "payload", At: func(r *r) any { return &r.Payload }},
@@ -85,6 +93,9 @@ var (
 	lease = []string{"epoch", "handed", "until"}
 	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until"}
 	body  = []string{"message", "payload", "row", "original"}
+	// shown are those of a dead letter without its replay.
+	shown  = append([]string{"pipeline", "state", "seq", "tenant", "id", "shard", "hi", "lo", "kind", "first", "last", "replays", "damaged", "edited", "apart", "sum", "history"}, body...)
+	counts = []string{"put", "replayed", "skipped", "lost"} // of books
 )
 
 // part writes a name so that no other begins with it: short ones as they are, long ones by their
@@ -257,24 +268,14 @@ func decodeMessage(b []byte, l *deadletter.Letter) error {
 	return r.End()
 }
 
-// books are those of a pipeline in a table, where Pending is counted.
-type books struct{ put, replayed, skipped, lost uint64 }
-
-// there is how many dead letters there are by the books.
-func (b books) there() int { return int(b.put - b.replayed - b.skipped - b.lost) }
-
 // accounts are books by pipeline.
 type accounts map[string]*books
 
 // rows are the records of books.
 func (a accounts) rows() (rows []*Record) {
 	for name, b := range a {
-		r := &Record{key: booksKey(name), state: account}
-		r.Pipeline = name
-		for _, n := range []uint64{b.put, b.replayed, b.skipped, b.lost} {
-			r.books = binary.AppendUvarint(r.books, n)
-		}
-		rows = append(rows, r)
+		rows = append(rows, &Record{key: booksKey(name), state: account, books: *b})
+		rows[len(rows)-1].Pipeline = name
 	}
 	return rows
 }
@@ -290,21 +291,15 @@ func read(tx table.Reader[Record], pipelines, keys []string, only ...string) (fo
 		}
 	}
 	if len(only) > 0 && len(of) > 0 {
-		only = append(only, "books")
+		only = append(only, counts...)
 	}
 	if found, err = tx.Get(keys, only...); err != nil {
 		return nil, nil, err
 	}
 	for name, b := range of {
-		row := found[booksKey(name)]
-		if row == nil {
-			continue
-		}
-		delete(found, row.key)
-		r := wire.NewReader(row.books)
-		*b = books{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
-		if err := r.End(); err != nil {
-			return nil, nil, fmt.Errorf("read the books of %q: %w", name, err)
+		if row := found[booksKey(name)]; row != nil {
+			*b = row.books
+			delete(found, row.key)
 		}
 	}
 	for _, r := range found {

@@ -143,5 +143,5 @@ func (s *settling) write(tx table.Tx[Record]) error {
 	if err := remove(tx, s.gone); err != nil {
 		return err
 	}
-	return tx.Put(s.books.rows(), "books")
+	return tx.Put(s.books.rows(), counts...)
 }

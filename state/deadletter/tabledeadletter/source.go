@@ -159,7 +159,7 @@ func (c *source[Raw]) Books(ctx context.Context) (tidemill.Books, error) {
 func (c *source[Raw]) count(ctx context.Context) (b books, pending int, err error) {
 	there := []table.Cond{{Field: "pipeline", Op: "=", Value: c.pipeline}, {Field: "state", Op: "<", Value: account}}
 	read := func(tx table.Reader[Record]) error {
-		_, of, err := read(tx, []string{c.pipeline}, nil, "books")
+		_, of, err := read(tx, []string{c.pipeline}, nil, "key")
 		if err == nil {
 			b = *of[c.pipeline]
 		}

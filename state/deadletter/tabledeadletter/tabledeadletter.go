@@ -69,29 +69,18 @@ func Memory(o deadletter.Options) (*Store[*memorytable.Tx], error) {
 // settlement that comes before they are handed out again still counts.
 func (s *Store[Raw]) release(ctx context.Context) error {
 	over := time.UnixMilli(1)
-	var pipelines []string
-	err := s.t.View(ctx, func(tx table.Reader[Record]) (err error) {
-		pipelines, err = pipelinesIn(tx)
+	out, err := s.snapshot(ctx, deadletter.Filter{State: deadletter.Replaying}, table.Cond{Field: "until", Op: ">", Value: over})
+	if err != nil {
 		return err
-	})
-	for len(pipelines) > 0 && err == nil {
-		left := 0
-		err = s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
-			page, err := tx.Page(table.Query[Record]{By: "state", Most: changeMax, Only: []string{"seq"},
-				Where: append(among(pipelines[0], replaying), table.Cond{Field: "until", Op: ">", Value: over})})
-			if err != nil {
-				return err
-			}
-			for _, r := range page {
-				r.Until = over
-			}
-			left = len(page)
-			return tx.Put(page, "until")
-		})
-		if left == 0 {
-			pipelines = pipelines[1:]
-		}
 	}
+	_, err = s.change(ctx, out, func(tx table.Tx[Record], part []seen) (int, error) {
+		rows := make([]*Record, len(part))
+		for i, l := range part {
+			rows[i] = &Record{key: l.key}
+			rows[i].Until = over
+		}
+		return len(rows), tx.Put(rows, "until")
+	})
 	return err
 }
 
