@@ -107,7 +107,7 @@ func quick(t *testing.T) {
 	t.Helper()
 	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
 		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "30")
+		_ = flag.Set("rapid.checks", "8")
 	}
 }
 
