@@ -98,7 +98,8 @@ type Store interface {
 	// Put keeps one dead letter for each pipeline, tenant and message ID. An existing one
 	// takes the new message, row and failure, and keeps its Seq, First and history; one
 	// that is replaying is held again. Putting the same failure once more (same position,
-	// time and cause: an answer was lost) changes nothing. All or none are put. A message
+	// time and cause: an answer was lost) changes nothing. All or none are put, new ones
+	// numbered in their order. A message
 	// at another position is another message that died at the source: the books count it as
 	// put too, and the one that it replaces as discarded.
 	tidemill.DeadLetters

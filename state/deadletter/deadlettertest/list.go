@@ -132,6 +132,19 @@ var listCases = []testcase{
 			t.Errorf("%d letters, want the %d of the beginning", seen, n)
 		}
 	}},
+	{name: "numbers the letters of a call in their order, whatever their pipelines", reason: "a list is in the order in which messages died", do: func(t *testing.T, f fixture) {
+		var ls []tidemill.DeadLetter
+		var want []string
+		for i := range 40 {
+			l := f.letter(fmt.Sprint("id", i), uint64(i))
+			l.Pipeline = string(rune('z' - i*7%26))
+			ls, want = append(ls, l), append(want, l.Message.ID)
+		}
+		f.put(t, ls...)
+		if got := f.ids(t, deadletter.Filter{}); !slices.Equal(got, want) {
+			t.Errorf("they are listed as %q", got)
+		}
+	}},
 	{name: "leaves out what is gone by then, and what has died anew under its name", reason: "it is another one, with a number of its own", do: func(t *testing.T, f fixture) {
 		const n = 300
 		f.fill(t, n)

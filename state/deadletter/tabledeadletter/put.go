@@ -48,20 +48,22 @@ func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
 	if err := whole(tx, slices.Collect(maps.Values(found))...); err != nil {
 		return err
 	}
-	fresh := map[string][]*Record{}
+	var fresh []*Record
+	more := map[string]int{} // of each pipeline
 	for _, l := range letters {
 		if found[l.key] == nil {
 			found[l.key] = &Record{key: l.key}
-			fresh[l.Pipeline] = append(fresh[l.Pipeline], found[l.key])
+			fresh = append(fresh, found[l.key])
+			more[l.Pipeline]++
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(fresh)) {
-		if err := s.room(tx, found, name, len(fresh[name]), accounts[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if err := s.room(tx, found, name, more[name], accounts[name]); err != nil {
 			return err
 		}
-		if err := number(tx, fresh[name]); err != nil {
-			return err
-		}
+	}
+	if err := number(tx, fresh); err != nil {
+		return err
 	}
 	var changed []*Record
 	for _, l := range letters {
