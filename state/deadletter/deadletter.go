@@ -98,10 +98,9 @@ type Store interface {
 	// Put keeps one dead letter for each pipeline, tenant and message ID. An existing one
 	// takes the new message, row and failure, and keeps its Seq, First and history; one
 	// that is replaying is held again. Putting the same failure once more (same position,
-	// time and cause: an answer was lost) changes nothing. All or none are put, new ones
-	// numbered in their order. A message
-	// at another position is another message that died at the source: the books count it as
-	// put too, and the one that it replaces as discarded.
+	// time and cause: an answer was lost) changes nothing. All or none are put, and new ones are
+	// numbered in their order. A message at another position is another message that died at
+	// the source: the books count it as put too, and the one that it replaces as discarded.
 	tidemill.DeadLetters
 	// List yields dead letters in order of Seq, up or back, as they are when it begins. It reads
 	// page by page and blocks nothing; it leaves out those that are gone by then.
