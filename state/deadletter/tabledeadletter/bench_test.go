@@ -2,12 +2,12 @@ package tabledeadletter_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -17,9 +17,7 @@ func BenchmarkInSQLite(b *testing.B) {
 	for _, size := range []int{1000, 100_000} {
 		for _, work := range works {
 			b.Run(fmt.Sprintf("%s/bytes=%d", work.name, size), func(b *testing.B) {
-				db := openDB(b, filepath.Join(b.TempDir(), "b.db"))
-				defer func() { _ = db.Close() }()
-				k := kit{B: b, s: onFile(b, db, deadletter.Options{Max: 1 << 40}), size: size}
+				k := kit{B: b, s: onFile(b, sqlitedbtest.NewFile(b, options).Open(), deadletter.Options{Max: 1 << 40}), size: size}
 				k.start()
 				work.do(&k)
 				k.stop()

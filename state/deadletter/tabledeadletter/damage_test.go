@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -149,8 +149,7 @@ func TestADamagedHistoryLosesOnlyTheHistory(t *testing.T) {
 
 func open(t *testing.T) (*sqlitedb.DB, deadletter.Store) {
 	t.Helper()
-	db := openDB(t, filepath.Join(t.TempDir(), "t.db"))
-	t.Cleanup(func() { _ = db.Close() })
+	db := sqlitedbtest.NewFile(t, options).Open()
 	return db, onFile(t, db, deadletter.Options{})
 }
 

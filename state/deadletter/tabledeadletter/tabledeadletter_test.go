@@ -1,8 +1,6 @@
 package tabledeadletter_test
 
 import (
-	"flag"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -48,34 +47,16 @@ func TestInSQLite(t *testing.T) {
 
 func inSQLite(t *testing.T, o deadletter.Options) deadlettertest.Harness {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "t.db")
-	var db *sqlitedb.DB
-	shut := func() {
-		if db == nil {
-			return
-		}
-		if err := db.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
+	file := sqlitedbtest.NewFile(t, options)
 	open := func(t *testing.T) deadletter.Store {
 		t.Helper()
-		shut()
-		db = openDB(t, path)
-		return onFile(t, db, o)
+		return onFile(t, file.Open(), o)
 	}
-	t.Cleanup(shut)
-	return deadlettertest.Harness{Store: open(t), Reopen: open, Close: shut}
+	return deadlettertest.Harness{Store: open(t), Reopen: open, Close: file.Close}
 }
 
-func openDB(t testing.TB, path string) *sqlitedb.DB {
-	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 2, CacheMiB: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
+// options are those of databases that many tests open at once.
+var options = sqlitedb.Options{Readers: 2, CacheMiB: 4}
 
 func onFile(t testing.TB, db *sqlitedb.DB, o deadletter.Options) *tabledeadletter.Store[*sqlitedb.Tx] {
 	t.Helper()
@@ -92,7 +73,7 @@ func onFile(t testing.TB, db *sqlitedb.DB, o deadletter.Options) *tabledeadlette
 
 func TestInPostgreSQL(t *testing.T) {
 	testenv.Need(t)
-	quick(t)
+	testenv.Fewer(t, "8")
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness { return inPostgres(t, url, o) })
 	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
@@ -100,15 +81,6 @@ func TestInPostgreSQL(t *testing.T) {
 		h := inPostgres(t, url, deadletter.Options{Lease: lease})
 		return deadlettertest.Source(t, h.Store, lease, h.Reopen)
 	})
-}
-
-// quick runs fewer random cases unless a number was asked for: each step is a transaction.
-func quick(t *testing.T) {
-	t.Helper()
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "8")
-	}
 }
 
 func inPostgres(t *testing.T, url string, o deadletter.Options) deadlettertest.Harness {
@@ -137,7 +109,7 @@ func inPostgres(t *testing.T, url string, o deadletter.Options) deadlettertest.H
 
 func TestInRedis(t *testing.T) {
 	testenv.Need(t)
-	quick(t)
+	testenv.Fewer(t, "8")
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness { return inRedis(t, client, o) })
 		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {

@@ -2,7 +2,6 @@ package tabledefinition_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/definitiontest"
@@ -34,40 +34,11 @@ func onSQLite(t testing.TB, db *sqlitedb.DB) definition.Definitions {
 	return tabledefinition.New(s)
 }
 
-// file opens a database again and again.
-type file struct {
-	t    testing.TB
-	path string
-	db   *sqlitedb.DB
-}
-
-func newFile(t testing.TB) *file {
-	f := &file{t: t, path: filepath.Join(t.TempDir(), "t.db")}
-	t.Cleanup(f.close)
-	return f
-}
-
-func (f *file) close() {
-	if f.db != nil {
-		if err := f.db.Close(); err != nil {
-			f.t.Error(err)
-		}
-	}
-}
-
-func (f *file) open() definition.Definitions {
-	f.close()
-	var err error
-	if f.db, err = sqlitedb.Open(f.t.Context(), f.path, sqlitedb.Options{}); err != nil {
-		f.t.Fatal(err)
-	}
-	return onSQLite(f.t, f.db)
-}
-
 func TestInSQLite(t *testing.T) {
 	definitiontest.Run(t, func(t *testing.T) definitiontest.Harness {
-		f := newFile(t)
-		return definitiontest.Harness{Definitions: f.open(), Reopen: f.open}
+		f := sqlitedbtest.NewFile(t, sqlitedb.Options{})
+		open := func() definition.Definitions { return onSQLite(t, f.Open()) }
+		return definitiontest.Harness{Definitions: open(), Reopen: open}
 	})
 }
 
@@ -108,13 +79,13 @@ func batch(n int, at time.Time) *definition.Batch {
 }
 
 func TestUnchangedRecordsAreNotWritten(t *testing.T) {
-	f := newFile(t)
-	s := f.open()
+	f := sqlitedbtest.NewFile(t, sqlitedb.Options{})
+	s := onSQLite(t, f.Open())
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	changes := func(b *definition.Batch) (n int) {
 		t.Helper()
 		total := func() (n int) {
-			if err := f.db.Write(t.Context(), func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT total_changes()").Scan(&n) }); err != nil {
+			if err := f.DB().Write(t.Context(), func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT total_changes()").Scan(&n) }); err != nil {
 				t.Fatal(err)
 			}
 			return n
@@ -137,7 +108,7 @@ func TestUnchangedRecordsAreNotWritten(t *testing.T) {
 }
 
 func BenchmarkUpsertNew(b *testing.B) {
-	s := newFile(b).open()
+	s := onSQLite(b, sqlitedbtest.NewFile(b, sqlitedb.Options{}).Open())
 	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	records := 0
 	for b.Loop() {

@@ -9,7 +9,7 @@ import (
 
 func TestConformanceBehindAPooler(t *testing.T) {
 	testenv.Need(t)
-	quick(t, "20")
+	testenv.Fewer(t, "20")
 	pooled, _ := testenv.PgBouncer(t)
 	db := connect(t, pooled+"&synchronous_commit=off")
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) })

@@ -2,7 +2,6 @@ package postgresledger_test
 
 import (
 	"context"
-	"flag"
 	"testing"
 	"time"
 
@@ -17,18 +16,9 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 )
 
-// quick runs fewer random cases unless a number was asked for: each commit takes its time.
-func quick(t *testing.T, checks string) {
-	t.Helper()
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", checks)
-	}
-}
-
 func TestConformance(t *testing.T) {
 	testenv.Need(t)
-	quick(t, "40")
+	testenv.Fewer(t, "40")
 	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off") // thousands of commits, without a crash
 	ledgertest.Run(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) })
 }
@@ -107,7 +97,7 @@ func TestNewRefusesNonsense(t *testing.T) {
 
 func TestSameAsInMemory(t *testing.T) {
 	testenv.Need(t)
-	quick(t, "60")
+	testenv.Fewer(t, "60")
 	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off")
 	ledgertest.Same(t, func(t *testing.T) ledgertest.Harness { return harness(t, db) }, func(now func() time.Time) ledger.Store {
 		return tableledger.Memory(tableledger.Options{Now: now})

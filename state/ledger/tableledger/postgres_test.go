@@ -18,7 +18,7 @@ import (
 
 func TestConformanceOnPostgreSQL(t *testing.T) {
 	testenv.Need(t)
-	quick(t, "40")
+	testenv.Fewer(t, "40")
 	pooled, _ := testenv.PgBouncer(t)
 	for name, url := range map[string]string{"direct": testenv.Postgres(t), "behind a pooler": pooled} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestConformanceOnPostgreSQL(t *testing.T) {
 
 func TestSameOnPostgreSQLAsInMemory(t *testing.T) {
 	testenv.Need(t)
-	quick(t, "60")
+	testenv.Fewer(t, "60")
 	db := connect(t, testenv.Postgres(t)+"&synchronous_commit=off")
 	ledgertest.Same(t, func(t *testing.T) ledgertest.Harness { return onPostgres(t, db) }, inMemory)
 }

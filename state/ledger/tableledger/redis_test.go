@@ -15,7 +15,7 @@ import (
 )
 
 func TestConformanceOnRedis(t *testing.T) {
-	quick(t, "40")
+	testenv.Fewer(t, "40")
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		ledgertest.Run(t, func(t *testing.T) ledgertest.Harness {
 			c, name := ledgertest.NewClock(), testenv.Name("l")

@@ -2,27 +2,18 @@ package tableledger_test
 
 import (
 	"context"
-	"flag"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
+	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/ledgertest"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
-
-// quick runs fewer random cases unless a number was asked for: each commit takes its time.
-func quick(t *testing.T, checks string) {
-	t.Helper()
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", checks)
-	}
-}
 
 // inMemory is the reference that other backends are compared with.
 func inMemory(now func() time.Time) ledger.Store {
@@ -71,7 +62,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceOnSQLite(t *testing.T) { ledgertest.Run(t, onSQLite) }
 
 func TestSameOnSQLiteAsInMemory(t *testing.T) {
-	quick(t, "20")
+	testenv.Fewer(t, "20")
 	ledgertest.Same(t, onSQLite, inMemory)
 }
 
@@ -87,32 +78,17 @@ func openSQLite(t testing.TB, db *sqlitedb.DB, name string, now func() time.Time
 func onSQLite(t *testing.T) ledgertest.Harness {
 	t.Helper()
 	c := ledgertest.NewClock()
-	path := filepath.Join(t.TempDir(), "t.db")
-	var db *sqlitedb.DB
-	shut := func() {
-		if db == nil {
-			return
-		}
-		if err := db.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
+	file := sqlitedbtest.NewFile(t, sqlitedb.Options{Readers: 1, CacheMiB: 4})
 	open := func(t *testing.T) ledger.Store {
 		t.Helper()
-		shut()
-		var err error
-		if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 1, CacheMiB: 4}); err != nil {
-			t.Fatal(err)
-		}
-		return openSQLite(t, db, "", c.Now)
+		return openSQLite(t, file.Open(), "", c.Now)
 	}
-	t.Cleanup(shut)
-	h := ledgertest.Harness{Ledger: open(t), Clock: c, Reopen: open, Close: shut}
-	h.Other = func(t *testing.T) ledger.Store { return openSQLite(t, db, "other_1", c.Now) }
-	if err := db.Migrate(t.Context(), "effects", []string{"CREATE TABLE effect(name TEXT NOT NULL)"}); err != nil {
+	h := ledgertest.Harness{Ledger: open(t), Clock: c, Reopen: open, Close: file.Close}
+	h.Other = func(t *testing.T) ledger.Store { return openSQLite(t, file.DB(), "other_1", c.Now) }
+	if err := file.DB().Migrate(t.Context(), "effects", []string{"CREATE TABLE effect(name TEXT NOT NULL)"}); err != nil {
 		t.Fatal(err)
 	}
-	h.Effects = func(t *testing.T) []string { t.Helper(); return effectsOf(t, db) }
+	h.Effects = func(t *testing.T) []string { t.Helper(); return effectsOf(t, file.DB()) }
 	h.Within = func(ctx context.Context, es []*ledger.Entry, do func(context.Context, func(string) error) error) error {
 		return h.Ledger.(*tableledger.Ledger[*sqlitedb.Tx]).Within(ctx, es, func(ctx context.Context, tx *sqlitedb.Tx) error {
 			return do(ctx, func(name string) error { _, err := tx.Exec("INSERT INTO effect VALUES(?)", name); return err })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -16,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/locktest"
@@ -44,24 +44,8 @@ func onSQLite(t *testing.T, db *sqlitedb.DB, now func() time.Time) lock.Locks {
 
 func TestInSQLite(t *testing.T) {
 	locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
-		path := filepath.Join(t.TempDir(), "t.db")
-		var db *sqlitedb.DB
-		closeDB := func() {
-			if db != nil {
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		t.Cleanup(func() { closeDB() })
-		open := func() lock.Locks {
-			closeDB()
-			var err error
-			if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			return onSQLite(t, db, now)
-		}
+		file := sqlitedbtest.NewFile(t, sqlitedb.Options{})
+		open := func() lock.Locks { return onSQLite(t, file.Open(), now) }
 		return locktest.Harness{Locks: open(), Reopen: open}
 	})
 }

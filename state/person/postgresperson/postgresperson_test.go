@@ -2,7 +2,6 @@ package postgresperson
 
 import (
 	"context"
-	"flag"
 	"testing"
 
 	"github.com/google/uuid"
@@ -29,11 +28,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := c.url() + "&synchronous_commit=off" // thousands of commits, without a crash
-			before := flag.Lookup("rapid.checks").Value.String()
-			if before == "100" { // no number was asked for
-				t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-				_ = flag.Set("rapid.checks", c.checks)
-			}
+			testenv.Fewer(t, c.checks)
 			persontest.Run(t, func(t *testing.T) persontest.Harness { return harness(t, url, c.o) })
 		})
 	}

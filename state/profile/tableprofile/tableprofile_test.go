@@ -3,7 +3,6 @@ package tableprofile_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -121,24 +120,9 @@ func onSQLite(t testing.TB, db *sqlitedb.DB) tables[*sqlitedb.Tx] {
 
 func TestConformanceOnSQLite(t *testing.T) {
 	profiletest.Run(t, func(t *testing.T, o profile.Options) profiletest.Harness {
-		path := filepath.Join(t.TempDir(), "t.db")
-		var db *sqlitedb.DB
-		shut := func() {
-			if db == nil {
-				return
-			}
-			if err := db.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-			db = nil
-		}
-		t.Cleanup(shut)
-		h := harness(t, func(t testing.TB) tables[*sqlitedb.Tx] {
-			shut()
-			db = must[*sqlitedb.DB](t)(sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 2, CacheMiB: 4}))
-			return onSQLite(t, db)
-		}, o)
-		h.Close = shut
+		file := sqlitedbtest.NewFile(t, sqlitedb.Options{Readers: 2, CacheMiB: 4})
+		h := harness(t, func(t testing.TB) tables[*sqlitedb.Tx] { return onSQLite(t, file.Open()) }, o)
+		h.Close = file.Close
 		return h
 	})
 }
@@ -160,10 +144,7 @@ func onPostgres(t testing.TB, db *postgresdb.DB) tables[pgx.Tx] {
 // case.
 func TestConformanceOnPostgres(t *testing.T) {
 	testenv.Need(t)
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each commit takes its time
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "40")
-	}
+	testenv.Fewer(t, "40")
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	db := connect(t, url)
 	profiletest.Run(t, func(t *testing.T, o profile.Options) profiletest.Harness {

@@ -2,7 +2,6 @@ package tableproject_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -11,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/projecttest"
@@ -37,24 +37,8 @@ func onSQLite(t *testing.T, db *sqlitedb.DB) project.Projects {
 
 func TestInSQLite(t *testing.T) {
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
-		path := filepath.Join(t.TempDir(), "t.db")
-		var db *sqlitedb.DB
-		closeDB := func() {
-			if db != nil {
-				if err := db.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		t.Cleanup(func() { closeDB() })
-		open := func() project.Projects {
-			closeDB()
-			var err error
-			if db, err = sqlitedb.Open(t.Context(), path, sqlitedb.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			return onSQLite(t, db)
-		}
+		file := sqlitedbtest.NewFile(t, sqlitedb.Options{})
+		open := func() project.Projects { return onSQLite(t, file.Open()) }
 		return projecttest.Harness{Projects: open(), Reopen: open}
 	})
 }

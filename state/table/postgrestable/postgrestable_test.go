@@ -2,7 +2,6 @@ package postgrestable_test
 
 import (
 	"context"
-	"flag"
 	"strings"
 	"testing"
 
@@ -27,10 +26,7 @@ func TestConformance(t *testing.T) {
 }
 
 func conforms(t *testing.T, url string) {
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each step is a transaction
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "30")
-	}
+	testenv.Fewer(t, "30")
 	db := connect(t, url)
 	if _, err := db.Exec(t.Context(), "CREATE TABLE effect(name text NOT NULL)"); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package redistable_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,10 +20,7 @@ type record = tabletest.Record
 
 func TestConformance(t *testing.T) {
 	testenv.Need(t)
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // no number was asked for: each step is a round trip
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "40")
-	}
+	testenv.Fewer(t, "40")
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		tabletest.Run(t, func(t testing.TB) tabletest.Harness[*redistable.Tx] {
 			h := removed(t, client, testenv.Name("g"))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
+	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/table/tabletest"
@@ -39,7 +40,7 @@ func (a again) Sweep(ctx context.Context, now time.Time, most int) (int, error) 
 }
 
 func TestConformanceWhereStatementsFail(t *testing.T) {
-	quick(t)
+	testenv.Fewer(t, "30")
 	f := sqlitedbtest.New(t)
 	tabletest.Run(t, func(t testing.TB) tabletest.Harness[*sqlitedb.Tx] {
 		db := f.Open(t)

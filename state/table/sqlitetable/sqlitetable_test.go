@@ -2,12 +2,12 @@ package sqlitetable_test
 
 import (
 	"context"
-	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/table/tabletest"
@@ -16,22 +16,13 @@ import (
 type record = tabletest.Record
 
 func TestConformance(t *testing.T) {
-	quick(t)
+	testenv.Fewer(t, "30")
 	tabletest.Run(t, harness)
 }
 
 func TestKilled(t *testing.T) {
 	place := func(t *testing.T) string { return filepath.Join(t.TempDir(), "t.db") }
 	tabletest.Killed(t, place, at)
-}
-
-// quick runs fewer random cases unless a number was asked for: each transaction syncs a file.
-func quick(t *testing.T) {
-	t.Helper()
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" {
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "30")
-	}
 }
 
 func harness(t testing.TB) tabletest.Harness[*sqlitedb.Tx] {
