@@ -109,18 +109,29 @@ type Reader[T any] interface {
 	Page(q Query[T]) ([]*T, error)
 }
 
-// All reads all records of a query, in pages of q.Most.
-func All[T any](from Reader[T], q Query[T]) (all []*T, err error) {
+// Each calls do with all records of a query, in pages of q.Most, as long as it returns true.
+func Each[T any](from Reader[T], q Query[T], do func(*T) bool) error {
 	for {
 		page, err := from.Page(q)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if all = append(all, page...); len(page) < q.Most {
-			return all, nil
+		for _, r := range page {
+			if !do(r) {
+				return nil
+			}
+		}
+		if len(page) < q.Most {
+			return nil
 		}
 		q.After = page[len(page)-1]
 	}
+}
+
+// All reads all records of a query, in pages of q.Most.
+func All[T any](from Reader[T], q Query[T]) (all []*T, err error) {
+	err = Each(from, q, func(r *T) bool { all = append(all, r); return true })
+	return all, err
 }
 
 // Tx is a transaction that changes records. It sees its own changes. It is used by one

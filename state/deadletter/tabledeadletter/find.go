@@ -97,7 +97,7 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 			for _, query := range q.queries(pipeline, state) {
 				query.Only, query.Where = only, append(query.Where, all...)
 				n := 0
-				if err := eachOf(tx, query, func(r *Record) bool {
+				if err := table.Each(tx, query, func(r *Record) bool {
 					r.Pipeline, r.state = pipeline, state
 					if q.match(r.fill()) {
 						do(r)
@@ -127,7 +127,7 @@ func (q *search) queries(pipeline string, state uint8) (qs []table.Query[Record]
 			qs = append(qs, table.Query[Record]{Where: of, Most: tenants})
 		}
 	default:
-		query := table.Query[Record]{By: "state", Back: q.Back, Where: among(pipeline, state)}
+		query := table.Query[Record]{By: "state", Back: q.Back, Most: pageMax, Where: among(pipeline, state)}
 		if q.Max > 0 {
 			query.Most = min(q.Max, pageMax)
 		}

@@ -143,7 +143,7 @@ func (s *Store[Raw]) Has(ctx context.Context, pipeline string, ids []string, mar
 		clear(has)
 		for i, id := range ids {
 			q := table.Query[Record]{Where: beginning(prefix(pipeline, id)), Most: tenants, Only: []string{"shard", "hi", "lo"}}
-			if err := eachOf(tx, q, func(r *Record) bool {
+			if err := table.Each(tx, q, func(r *Record) bool {
 				has[i] = r.fill().Mark.At(marks[i])
 				return !has[i]
 			}); err != nil {

@@ -79,7 +79,7 @@ func (s *settling) read(tx table.Tx[Record], pipeline string) error {
 			if (e.Mark != tidemill.Mark{}) {
 				q = numbered(pipeline, replaying, e.Mark.Lo)
 			}
-			if err := eachOf(tx, q, func(r *Record) bool { s.keys[i] = append(s.keys[i], r.key); return true }); err != nil {
+			if err := table.Each(tx, q, func(r *Record) bool { s.keys[i] = append(s.keys[i], r.key); return true }); err != nil {
 				return err
 			}
 		}

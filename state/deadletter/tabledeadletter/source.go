@@ -181,7 +181,7 @@ func (c *source[Raw]) count(ctx context.Context) (b books, pending int, err erro
 		if err := read(tx); err != nil {
 			return err
 		}
-		return eachOf(tx, table.Query[Record]{By: "state", Only: place, Where: there}, func(*Record) bool { pending++; return true })
+		return table.Each(tx, table.Query[Record]{By: "state", Most: pageMax, Only: place, Where: there}, func(*Record) bool { pending++; return true })
 	})
 	return b, pending, err
 }

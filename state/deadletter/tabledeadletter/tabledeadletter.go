@@ -58,11 +58,7 @@ func New[Raw any](ctx context.Context, t table.Store[Record, Raw], o Options) (*
 
 // Memory makes a store in memory: for tests, simulation, and what may be lost at a restart.
 func Memory(o deadletter.Options) (*Store[*memorytable.Tx], error) {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
-	if err != nil {
-		return nil, err
-	}
-	return New(context.Background(), t, Options{Options: o})
+	return New(context.Background(), memorytable.Alone(Spec()), Options{Options: o})
 }
 
 // release ends the leases of all dead letters that are handed out: their holder is dead. A
@@ -91,7 +87,7 @@ func among(pipeline string, state uint8) []table.Cond {
 
 // pipelinesIn are the pipelines that have books.
 func pipelinesIn(tx table.Reader[Record]) (names []string, err error) {
-	err = eachOf(tx, table.Query[Record]{Only: []string{"pipeline"}, Where: beginning(ofBooks)}, func(r *Record) bool {
+	err = table.Each(tx, table.Query[Record]{Most: pageMax, Only: []string{"pipeline"}, Where: beginning(ofBooks)}, func(r *Record) bool {
 		names = append(names, r.Pipeline)
 		return true
 	})
@@ -105,25 +101,3 @@ func beginning(with string) []table.Cond {
 
 // pageMax is how many records are read at once, without their messages.
 const pageMax = 1000
-
-// eachOf calls do with all records of a query, page by page, as long as it returns true.
-func eachOf(tx table.Reader[Record], q table.Query[Record], do func(*Record) bool) error {
-	if q.Most == 0 {
-		q.Most = pageMax
-	}
-	for {
-		page, err := tx.Page(q)
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			if !do(r) {
-				return nil
-			}
-		}
-		if len(page) < q.Most {
-			return nil
-		}
-		q.After = page[len(page)-1]
-	}
-}

@@ -56,11 +56,7 @@ func New[Raw any](t table.Store[Record, Raw]) *Definitions[Raw] { return &Defini
 
 // Memory makes an empty catalogue in memory.
 func Memory() *Definitions[*memorytable.Tx] {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
-	if err != nil {
-		panic(err) // no spec of a program's own is refused
-	}
-	return New(t)
+	return New(memorytable.Alone(Spec()))
 }
 
 // records are a batch's, with their keys.

@@ -87,11 +87,7 @@ func New[Raw any](t table.Store[ledger.Record, Raw], o Options) *Ledger[Raw] {
 
 // Memory makes an empty ledger in memory: for tests, simulation and what may be lost at a restart.
 func Memory(o Options) *Ledger[*memorytable.Tx] {
-	t, err := memorytable.New(memorytable.NewDB(), Spec(""))
-	if err != nil {
-		panic(err) // the spec is not valid
-	}
-	return New(t, o)
+	return New(memorytable.Alone(Spec("")), o)
 }
 
 type tx = table.Tx[ledger.Record]

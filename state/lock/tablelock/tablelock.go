@@ -64,11 +64,7 @@ func New[Raw any](t table.Store[Record, Raw], o Options) *Locks[Raw] {
 
 // Memory makes free locks in memory.
 func Memory(o Options) *Locks[*memorytable.Tx] {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
-	if err != nil {
-		panic(err) // no spec of a program's own is refused
-	}
-	return New(t, o)
+	return New(memorytable.Alone(Spec()), o)
 }
 
 func keyOf(name string) string { return "lock/" + name }

@@ -46,11 +46,7 @@ func New[Raw any](t Table[Raw], o profile.Options) (*Store[Raw], error) {
 
 // Memory keeps profiles in memory: for tests, simulation and data that may be lost at a restart.
 func Memory(o profile.Options) (*Store[*memorytable.Tx], error) {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
-	if err != nil {
-		return nil, err
-	}
-	return New(t, o)
+	return New(memorytable.Alone(Spec()), o)
 }
 
 // Resolve implements profile.Resolver: known profiles are read without a lock.

@@ -42,11 +42,7 @@ func New[Raw any](t table.Store[Record, Raw]) *Projects[Raw] { return &Projects[
 
 // Memory makes an empty set of projects in memory.
 func Memory() *Projects[*memorytable.Tx] {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
-	if err != nil {
-		panic(err) // no spec of a program's own is refused
-	}
-	return New(t)
+	return New(memorytable.Alone(Spec()))
 }
 
 const projects = "project/"

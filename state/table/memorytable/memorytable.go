@@ -62,6 +62,16 @@ func New[T any](db *DB, spec table.Spec[T]) (*Store[T], error) {
 	return &Store[T]{db, l, d}, nil
 }
 
+// Alone makes a table in a DB of its own. It panics where the spec is invalid, which is a mistake in
+// the program.
+func Alone[T any](spec table.Spec[T]) *Store[T] {
+	s, err := New(NewDB(), spec)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // In is the table in a transaction of another table of its DB. Where that is of another DB, its
 // verbs return an error, and the transaction changes nothing.
 func (s *Store[T]) In(_ context.Context, raw *Tx) table.Tx[T] {

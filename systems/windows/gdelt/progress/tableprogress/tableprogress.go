@@ -85,13 +85,9 @@ func New[Raw any](t table.Store[Record, Raw], feed string, o Options) (*Store[Ra
 
 // Memory makes an empty store in memory.
 func Memory(o Options) *Store[*memorytable.Tx] {
-	t, err := memorytable.New(memorytable.NewDB(), Spec())
+	s, err := New(memorytable.Alone(Spec()), "files", o)
 	if err != nil {
-		panic(err) // no spec of a program's own is refused
-	}
-	s, err := New(t, "files", o)
-	if err != nil {
-		panic(err) // nor this name
+		panic(err) // the name is not valid
 	}
 	return s
 }
