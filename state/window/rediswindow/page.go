@@ -2,32 +2,13 @@ package rediswindow
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/blob"
 	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
-
-// cursor is where a reading goes on: in which blob, after how many of its records, and how
-// many were read before.
-type cursor struct{ blob, skip, read int64 }
-
-func (c cursor) String() string { return fmt.Sprintf("%d:%d:%d", c.blob, c.skip, c.read) }
-
-// skipMost bounds how many records of a blob were read before: no Put has more.
-const skipMost = window.MaxPut
-
-func parseCursor(from string) (c cursor, err error) {
-	if from == "" {
-		return cursor{blob: 1}, nil
-	}
-	if n, err := fmt.Sscanf(from, "%d:%d:%d", &c.blob, &c.skip, &c.read); n != 3 || err != nil || c.blob < 1 || c.skip < 0 || c.skip > skipMost || c.read < 0 || c.String() != from {
-		return c, entry.BadCursor(from)
-	}
-	return c, nil
-}
 
 // reader reads one window: under a lease, or for inspection.
 type reader struct {
@@ -37,12 +18,12 @@ type reader struct {
 	batch string   // empty: any
 	gone  error    // the lease is not the newest, or the window is gone
 
-	cursor
+	blob.Cursor
 	state         string
 	records, lost int64
 	moved         bool
 	blobs         int64
-	held          []string // blobs read, from cursor.blob on
+	held          []string // blobs read, from Cursor.Blob on
 }
 
 // Page implements window.Store. It counts records that are missing on the last page at
@@ -89,7 +70,7 @@ func (r *reader) page(ctx context.Context, from string, into []window.Record) (p
 	if len(into) == 0 {
 		return p, entry.NoRoom()
 	}
-	if r.cursor, err = parseCursor(from); err != nil {
+	if r.Cursor, err = blob.ParseCursor(from); err != nil {
 		return p, err
 	}
 	size := 0
@@ -97,34 +78,34 @@ func (r *reader) page(ctx context.Context, from string, into []window.Record) (p
 		if err := ctx.Err(); err != nil {
 			return window.Page{}, err
 		}
-		if err := r.load(ctx, len(into)-p.N+int(r.skip), window.PageBytes-size); err != nil {
+		if err := r.load(ctx, len(into)-p.N+int(r.Skip), window.PageBytes-size); err != nil {
 			return window.Page{}, err
 		}
-		for _, blob := range r.held {
-			rs := unframe(blob)
+		for _, data := range r.held {
+			rs := blob.Read([]byte(data))
 			live, err := r.live(ctx, rs)
 			if err != nil {
 				return window.Page{}, err
 			}
-			for ; int(r.skip) < len(rs); r.skip++ {
-				if live != nil && !live[r.skip] {
+			for ; int(r.Skip) < len(rs); r.Skip++ {
+				if live != nil && !live[r.Skip] {
 					continue
 				}
 				if p.N == len(into) || size >= window.PageBytes {
 					p.Next = r.String()
 					return p, nil
 				}
-				into[p.N] = rs[r.skip].record(r.batch)
+				into[p.N] = rs[r.Skip].Record(r.batch)
 				size += len(into[p.N].Body)
 				p.N++
-				r.read++
+				r.Read++
 			}
-			r.blob, r.skip = r.blob+1, 0
+			r.Blob, r.Skip = r.Blob+1, 0
 		}
 		switch {
-		case r.blob > r.blobs:
+		case r.Blob > r.blobs:
 			if r.state != string(window.Active) {
-				p.Lost = int(max(r.records-r.read, 0))
+				p.Lost = int(max(r.records-r.Read, 0))
 			}
 			return p, nil
 		case p.N == len(into) || size >= window.PageBytes:
@@ -136,7 +117,7 @@ func (r *reader) page(ctx context.Context, from string, into []window.Record) (p
 
 // load reads blobs.
 func (r *reader) load(ctx context.Context, records, bytes int) error {
-	args := append(r.lease[:3:3], r.batch, strconv.FormatInt(r.blob, 10), strconv.Itoa(records), strconv.Itoa(bytes))
+	args := append(r.lease[:3:3], r.batch, strconv.FormatInt(r.Blob, 10), strconv.Itoa(records), strconv.Itoa(bytes))
 	v, err := r.s.run(ctx, pageScript, r.shard, args...).AsStrSlice()
 	switch {
 	case err != nil:
@@ -156,13 +137,13 @@ func (r *reader) load(ctx context.Context, records, bytes int) error {
 }
 
 // live says which records of a blob count: not those that came again, in a later blob. Nil: all.
-func (r *reader) live(ctx context.Context, rs []stored) ([]bool, error) {
+func (r *reader) live(ctx context.Context, rs []blob.Stored) ([]bool, error) {
 	if !r.moved || len(rs) == 0 {
 		return nil, nil
 	}
 	args := r.lease[:3:3]
 	for _, x := range rs {
-		d := digestOf(x.key)
+		d := blob.DigestOf(x.Key)
 		args = append(args, string(d[:]))
 	}
 	v, err := r.s.run(ctx, movedScript, r.shard, args...).AsStrSlice()
@@ -174,7 +155,7 @@ func (r *reader) live(ctx context.Context, rs []stored) ([]bool, error) {
 	case len(v) != len(rs):
 		return nil, reply("read records")
 	}
-	at := strconv.FormatInt(r.blob, 10)
+	at := strconv.FormatInt(r.Blob, 10)
 	live := make([]bool, len(rs))
 	for i := range live {
 		live[i] = v[i] == "" || v[i] == at

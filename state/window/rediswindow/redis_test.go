@@ -1,7 +1,6 @@
 package rediswindow
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/internal/entry"
+	"github.com/tidemill/tidemill/state/window/internal/blob"
 )
 
 // many makes records that are worth compressing.
@@ -26,37 +25,12 @@ func many(n int) []window.Record {
 	return rs
 }
 
-func TestBlobs(t *testing.T) {
-	for _, size := range []int{0, 1, 100, packFrom, 10_000} {
-		body := bytes.Repeat([]byte("body "), size/5)
-		raw := frame(frame(nil, []byte("key"), body, entry.Sum([]byte("key"), body)), []byte("k2"), nil, entry.Sum([]byte("k2"), nil))
-		blob := string((&packing{raw: raw}).blob(2))
-		rs := unframe(blob)
-		if len(rs) != 2 || string(rs[0].key) != "key" || !bytes.Equal(rs[0].body, body) || rs[0].damaged || string(rs[1].key) != "k2" || rs[1].damaged {
-			t.Fatalf("a body of %d: %+v", size, rs)
-		}
-		if size >= packFrom && len(blob) > size/2 {
-			t.Errorf("%d bytes were made %d", size, len(blob))
-		}
-		for cut := range min(len(blob), 300) { // damage is never a panic, nor another record
-			for _, bad := range []string{blob[:cut], blob[:cut] + "\xff" + blob[cut+1:]} {
-				for _, r := range unframe(bad) {
-					sound := string(r.key) == "key" && bytes.Equal(r.body, body) || string(r.key) == "k2" && len(r.body) == 0
-					if !r.damaged && !sound {
-						t.Fatalf("damaged at %d it has %q = %q", cut, r.key, r.body)
-					}
-				}
-			}
-		}
-	}
-}
-
 // What cannot be read of a blob is counted and booked, and the others are read.
 func TestADamagedBlobIsLostByName(t *testing.T) {
 	client := redistest.Connect(t, testenv.Redis(t))
 	ctx := t.Context()
 	s := harness(t, client, Options{}).Store.(*Store)
-	if err := s.Put(ctx, many(blobRecords+100), nil); err != nil {
+	if err := s.Put(ctx, many(blob.MaxRecords+100), nil); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := s.CloseNow(ctx, "b"); !ok || err != nil {
@@ -67,16 +41,16 @@ func TestADamagedBlobIsLostByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := fmt.Sprintf("%sd%d", s.tags[0], m.Mark.Lo)
-	blob, err := client.Do(ctx, client.B().Hget().Key(key).Field("2").Build()).ToString()
-	if err != nil || blob[3] != packed {
+	data, err := client.Do(ctx, client.B().Hget().Key(key).Field("2").Build()).ToString()
+	if err != nil || data[3] != blob.Packed {
 		t.Fatal(err, "the blob is not compressed")
 	}
-	if err := client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("2", blob[:len(blob)/2]).Build()).Error(); err != nil {
+	if err := client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("2", data[:len(data)/2]).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	into := make([]window.Record, 1000)
 	p, err := s.Page(ctx, m.Mark, "", into)
-	if p != (window.Page{N: blobRecords, Lost: 100}) || err != nil {
+	if p != (window.Page{N: blob.MaxRecords, Lost: 100}) || err != nil {
 		t.Fatalf("page %+v, %v", p, err)
 	}
 	settle := func(e tidemill.Settlement, want tidemill.Books) {
@@ -93,7 +67,7 @@ func TestADamagedBlobIsLostByName(t *testing.T) {
 			t.Fatalf("stats %+v, %v", stats, err)
 		}
 	}
-	const all = blobRecords + 100
+	const all = blob.MaxRecords + 100
 	settle(tidemill.Settlement{Fate: tidemill.Dead}, tidemill.Books{Accepted: all, Settled: tidemill.Count{Dead: all}})
 	if n, err := s.Replay(ctx, window.Filter{}); n != 1 || err != nil {
 		t.Fatal(n, err)
@@ -101,11 +75,11 @@ func TestADamagedBlobIsLostByName(t *testing.T) {
 	if _, err := source.Receive(ctx, []*tidemill.Message{m}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := s.Page(ctx, m.Mark, "", into); p != (window.Page{N: blobRecords}) || err != nil { // what was lost is dead for good
+	if p, err := s.Page(ctx, m.Mark, "", into); p != (window.Page{N: blob.MaxRecords}) || err != nil { // what was lost is dead for good
 		t.Fatalf("page %+v, %v", p, err)
 	}
-	settle(tidemill.Settlement{Fate: tidemill.Delivered, Records: tidemill.Count{Delivered: blobRecords - 1, Skipped: 1}},
-		tidemill.Books{Accepted: all + blobRecords, Settled: tidemill.Count{Delivered: blobRecords - 1, Skipped: 1, Dead: all}})
+	settle(tidemill.Settlement{Fate: tidemill.Delivered, Records: tidemill.Count{Delivered: blob.MaxRecords - 1, Skipped: 1}},
+		tidemill.Books{Accepted: all + blob.MaxRecords, Settled: tidemill.Count{Delivered: blob.MaxRecords - 1, Skipped: 1, Dead: all}})
 }
 
 // The data of abandoned windows expires; the data of unfinished ones lives on, and the
@@ -191,7 +165,7 @@ func TestLostIsCountedOnce(t *testing.T) {
 	client := redistest.Connect(t, testenv.Redis(t))
 	ctx := t.Context()
 	s := harness(t, client, Options{}).Store.(*Store)
-	if err := s.Put(ctx, many(blobRecords+100), nil); err != nil {
+	if err := s.Put(ctx, many(blob.MaxRecords+100), nil); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := s.CloseNow(ctx, "b"); !ok || err != nil {
@@ -202,8 +176,8 @@ func TestLostIsCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, into := fmt.Sprintf("%sd%d", s.tags[0], m.Mark.Lo), make([]window.Record, 1000)
-	for blob, want := range []int{0, blobRecords, blobRecords + 100} {
-		if err := client.Do(ctx, client.B().Hdel().Key(key).Field(fmt.Sprint(blob)).Build()).Error(); err != nil {
+	for n, want := range []int{0, blob.MaxRecords, blob.MaxRecords + 100} {
+		if err := client.Do(ctx, client.B().Hdel().Key(key).Field(fmt.Sprint(n)).Build()).Error(); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {

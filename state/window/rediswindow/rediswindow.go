@@ -72,8 +72,6 @@ type Store struct {
 	o      Options
 	ttl    string
 	tags   []string // of shards: {prefix:shard}:
-
-	packings sync.Pool // of *packing
 }
 
 var _ window.Store = (*Store)(nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/blob"
 	"github.com/tidemill/tidemill/state/window/windowtest"
 )
 
@@ -94,12 +95,12 @@ func harness(t *testing.T, client rueidis.Client, o Options) windowtest.Harness 
 		Damage: func(t *testing.T, id string) {
 			t.Helper()
 			k := key(t, id, "d")
-			blob, err := client.Do(t.Context(), client.B().Hget().Key(k).Field("1").Build()).ToString()
+			data, err := client.Do(t.Context(), client.B().Hget().Key(k).Field("1").Build()).ToString()
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := []byte(blob)
-			b[len(b)-sumBytes-1] ^= 1
+			b := []byte(data)
+			b[len(b)-blob.SumBytes-1] ^= 1
 			if err := client.Do(t.Context(), client.B().Hset().Key(k).FieldValue().FieldValue("1", string(b)).Build()).Error(); err != nil {
 				t.Fatal(err)
 			}
