@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/record"
 	"github.com/tidemill/tidemill/systems/windows/search"
@@ -31,7 +31,7 @@ import (
 type newspaper struct {
 	*session
 	now     time.Time // by the windows' clock, while nothing runs
-	windows *memorywindow.Store
+	windows window.Store
 	source  tidemill.Source
 	index   search.Store
 	sys     *windows.System
@@ -52,7 +52,7 @@ func newNewspaper(t *testing.T, o windows.Options, w window.Options, change ...f
 	var err error
 	n.letters, err = tabledeadletter.Memory(deadletter.Options{})
 	must(err)
-	n.windows, err = memorywindow.New(w)
+	n.windows, err = tablewindow.Memory(w)
 	must(err)
 	n.index, err = memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions())
 	must(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/memorysearch"
@@ -18,7 +17,7 @@ import (
 
 // gatedWindows is a process's window store.
 type gatedWindows struct {
-	*memorywindow.Store
+	window.Store
 	w *windowsWorld
 	p *process
 }

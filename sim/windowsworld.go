@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	chain "github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -70,7 +70,7 @@ type windowsWorld struct {
 	leave bool          // in the end dead letters and parked windows are not replayed
 
 	queues  *memoryqueue.Store
-	store   *memorywindow.Store
+	store   window.Store
 	letters deadletter.Store
 	index   *memorysearch.Store
 
@@ -112,7 +112,7 @@ func newWindowsWorld(seed uint64, bug func(*WindowsParts)) *windowsWorld {
 	for _, topic := range []string{eventOut, mentionOut} { // before anything is in it
 		must(w.queues.Set(w.ctx, topic, func(s *queue.Settings) { s.Ordered = true }))
 	}
-	w.store = must(memorywindow.New(window.Options{Window: windowsOpen}))
+	w.store = must(tablewindow.Memory(window.Options{Window: windowsOpen}))
 	w.letters = must(tabledeadletter.Memory(deadletter.Options{}))
 	w.index = must(memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions()))
 	w.draw(draw)

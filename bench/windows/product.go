@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -60,7 +60,15 @@ func (o *opened) embedded(ctx context.Context, p *part, db *sqlitedb.DB) (err er
 		{Name: "mentions", Source: o.queues.Open(p.In+mention, queue.Options{}), Kind: record.Mention},
 	}
 	o.Out = windows.Each(queue.Sink(o.queues))
-	o.Windows, err = sqlitewindow.New(ctx, db, window.Options{Window: openFor})
+	rows, err := sqlitetable.New(ctx, db, tablewindow.Spec())
+	if err != nil {
+		return err
+	}
+	blobs, err := sqlitetable.New(ctx, db, tablewindow.BlobSpec())
+	if err != nil {
+		return err
+	}
+	o.Windows, err = tablewindow.New(ctx, rows, blobs, tablewindow.Options{Options: window.Options{Window: openFor}})
 	return err
 }
 

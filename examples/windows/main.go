@@ -27,8 +27,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
-	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -140,7 +139,7 @@ type stores struct {
 // inMemory are stores that last as long as the process.
 func inMemory() (s stores, err error) {
 	s.queues = memoryqueue.New(memoryqueue.Options{})
-	if s.windows, err = memorywindow.New(window.Options{}); err != nil {
+	if s.windows, err = tablewindow.Memory(window.Options{}); err != nil {
 		return s, err
 	}
 	if s.letters, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
@@ -155,7 +154,15 @@ func inFile(ctx context.Context, db *open.SQLiteDB) (s stores, err error) {
 	if s.queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
 		return s, err
 	}
-	if s.windows, err = sqlitewindow.New(ctx, db, window.Options{}); err != nil {
+	rows, err := sqlitetable.New(ctx, db, tablewindow.Spec())
+	if err != nil {
+		return s, err
+	}
+	blobs, err := sqlitetable.New(ctx, db, tablewindow.BlobSpec())
+	if err != nil {
+		return s, err
+	}
+	if s.windows, err = tablewindow.New(ctx, rows, blobs, tablewindow.Options{}); err != nil {
 		return s, err
 	}
 	letters, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -32,7 +32,7 @@ import (
 // windowDesk is an API over a windows system in memory, which runs in fake time.
 type windowDesk struct {
 	*desk
-	store  *memorywindow.Store
+	store  window.Store
 	queues *memoryqueue.Store
 	sys    *windows.System
 	fails  atomic.Uint32 // the kind of what topics answer; 0: they take all
@@ -59,7 +59,7 @@ func withWindows(t *testing.T, test func(d *windowDesk), steps ...process.Step) 
 			}
 		}
 		var err error
-		d.store, err = memorywindow.New(window.Options{Owner: "me"})
+		d.store, err = tablewindow.Memory(window.Options{Owner: "me"})
 		must(err)
 		letters, err := tabledeadletter.Memory(deadletter.Options{})
 		must(err)
@@ -403,7 +403,7 @@ func TestLettersOfWindowsAreOnTheDesk(t *testing.T) {
 }
 
 func TestAnInstanceWithoutAnIndex(t *testing.T) {
-	store, err := memorywindow.New(window.Options{})
+	store, err := tablewindow.Memory(window.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 )
 
 // Records of one batch come from two topics, one of them twice, and are processed together.
 func Example() {
 	ctx := context.Background()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	store, err := memorywindow.New(window.Options{Window: time.Minute, Now: func() time.Time { return now }})
+	store, err := tablewindow.Memory(window.Options{Window: time.Minute, Now: func() time.Time { return now }})
 	if err != nil {
 		log.Fatal(err)
 	}

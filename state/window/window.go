@@ -16,12 +16,13 @@
 // the settlement deletes them in one transaction with the books. The windows of one batch
 // id are handed out one after another. A window's books count its records:
 //
-// A record that was Overwrote is not among them: its putter books it as skipped. A parked
-// window is dead in the books; a replay of it counts its records as accepted once more.
+//	accepted = delivered + skipped + dead + pending
+//
 // An Overwrote record is not among them: the caller of Put books it as skipped. A parked
 // window is dead in the books; its replay counts its records as accepted once more.
-// sqlitewindow (one file) and rediswindow (shared by any number of processes). Every promise
-// here is a case of package windowtest.
+//
+// Backends are tablewindow (in memory, in one file, in PostgreSQL) and rediswindow, both of which
+// any number of processes can share. Every promise here is a case of package windowtest.
 package window
 
 import (
@@ -60,7 +61,7 @@ const (
 // Intake is for producers of records.
 type Intake interface {
 	// Put keeps the records, of any number of batch ids, each in the active window of its batch
-	// id; it opens one where none is active. It takes one round trip. After a nil error all are
+	// id; it opens one where none is active. Many records cost little more than one. After a nil error all are
 	// durable, and kept[i] is the result of records[i] (kept may be nil). If a name is given
 	// twice the later record counts: the first is New, the second Overwrote.
 	//

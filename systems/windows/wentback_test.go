@@ -10,7 +10,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -31,7 +31,7 @@ func (e *emptied) store() window.Store {
 func (e *emptied) empty() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.puts = must(memorywindow.New(window.Options{}))
+	e.puts = must(tablewindow.Memory(window.Options{}))
 }
 
 // Stats say that 7 records were found missing before it was emptied, and one since.

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -28,7 +28,7 @@ import (
 type world struct {
 	*testing.T
 	queues  *memoryqueue.Store
-	windows *memorywindow.Store
+	windows window.Store
 	letters deadletter.Store
 	index   search.Store
 	out     *out
@@ -113,7 +113,7 @@ func (o *out) set(fails func(*tidemill.Message) error) {
 func in(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, queues: memoryqueue.New(memoryqueue.Options{}), windows: must(memorywindow.New(window.Options{})),
+		w := &world{T: t, queues: memoryqueue.New(memoryqueue.Options{}), windows: must(tablewindow.Memory(window.Options{})),
 			letters: must(tabledeadletter.Memory(deadletter.Options{})), index: must(memorysearch.New(memorysearch.Options{}, search.Events(), search.Mentions()))}
 		w.out = &out{Sink: queue.Sink(w.queues)}
 		test(w)

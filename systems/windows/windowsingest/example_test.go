@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows/windowsingest"
 )
 
 func Example() {
-	windows, err := memorywindow.New(window.Options{})
+	windows, err := tablewindow.Memory(window.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,9 +21,9 @@ import (
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
-	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -120,7 +120,7 @@ func must[T any](v T, err error) T {
 func newEndpoint(t testing.TB, change ...func(*Options)) *testEndpoint {
 	t.Helper()
 	d := &testEndpoint{t: t, now: today, windows: &windows{}, projects: &projects{Projects: tableproject.Memory()}}
-	d.windows.Store = must(memorywindow.New(window.Options{Now: d.clock}))
+	d.windows.Store = must(tablewindow.Memory(window.Options{Now: d.clock}))
 	if err := d.projects.Ensure(t.Context(), project.Project{ID: project.ID("club"), Name: "club"}, project.HashOf(tidemill.NewSecret(key))); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,8 @@ func each(t *testing.T, test func(t *testing.T, d *testEndpoint), change ...func
 			}
 		}()
 		d := newEndpoint(t, change...)
-		d.windows.Store = must(sqlitewindow.New(t.Context(), db, window.Options{Now: d.clock}))
+		rows, blobs := must(sqlitetable.New(t.Context(), db, tablewindow.Spec())), must(sqlitetable.New(t.Context(), db, tablewindow.BlobSpec()))
+		d.windows.Store = must(tablewindow.New(t.Context(), rows, blobs, tablewindow.Options{Options: window.Options{Now: d.clock}}))
 		test(t, d)
 	})
 }

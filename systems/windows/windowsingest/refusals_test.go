@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/serve/endpoint/endpointtest"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 )
 
 func TestRefusals(t *testing.T) {
@@ -269,7 +269,7 @@ func TestABodyThatStops(t *testing.T) {
 }
 
 func TestNonsenseIsNoDoor(t *testing.T) {
-	w := must(memorywindow.New(window.Options{}))
+	w := must(tablewindow.Memory(window.Options{}))
 	for name, o := range map[string]Options{
 		"nothing":           {},
 		"a negative body":   {Windows: w, Limits: Limits{Limits: endpoint.Limits{Body: -1}}},

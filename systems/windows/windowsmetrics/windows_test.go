@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
@@ -62,7 +62,7 @@ func (s *topics) Write(_ context.Context, batch []*tidemill.Message) error {
 func windowsIn(t *testing.T, test func(c *windowsmetrics.Collector, store *lookedAt), steps ...process.Step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := memorywindow.New(window.Options{})
+		memory, err := tablewindow.Memory(window.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

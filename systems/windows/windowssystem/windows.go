@@ -25,7 +25,7 @@ import (
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/rediswindow"
-	"github.com/tidemill/tidemill/state/window/sqlitewindow"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
@@ -234,11 +234,18 @@ func (h *wiring) embedded(ctx context.Context, s *stores) error {
 	}
 	s.letters, s.projects = f.DeadLetters, f.Projects
 	if h.own.RedisURL() == "" {
-		store, err := sqlitewindow.New(ctx, f.DB, window.Options{Window: w.Window, Lease: w.Lease, Owner: h.owner(), Now: h.Now})
+		rows, err := sqlitetable.New(ctx, f.DB, tablewindow.Spec())
 		if err != nil {
 			return err
 		}
-		s.windows = store
+		blobs, err := sqlitetable.New(ctx, f.DB, tablewindow.BlobSpec())
+		if err != nil {
+			return err
+		}
+		o := window.Options{Window: w.Window, Lease: w.Lease, Owner: h.owner(), Now: h.Now}
+		if s.windows, err = tablewindow.New(ctx, rows, blobs, tablewindow.Options{Options: o}); err != nil {
+			return err
+		}
 	}
 	if !w.Search.Enabled || w.Search.URL != "" {
 		return nil

@@ -1,4 +1,4 @@
-package memorywindow_test
+package tablewindow
 
 import (
 	"testing"
@@ -6,30 +6,12 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/memorywindow"
-	"github.com/tidemill/tidemill/state/window/windowtest"
 )
 
-func TestConformance(t *testing.T) {
-	windowtest.Run(t, func(t *testing.T, o window.Options) windowtest.Harness {
-		t.Helper()
-		clock := windowtest.NewClock()
-		o.Now = clock.Now
-		return windowtest.Harness{Store: open(t, o), Advance: clock.Advance}
-	})
-}
-
-func TestSource(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Harness {
-		return windowtest.Source(t, open(t, window.Options{}), 30*time.Second, nil)
-	})
-}
-
-func open(t *testing.T, o window.Options) *memorywindow.Store {
+func inMemory(t *testing.T, o window.Options) window.Store {
 	t.Helper()
-	s, err := memorywindow.New(o)
+	s, err := Memory(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +21,7 @@ func open(t *testing.T, o window.Options) *memorywindow.Store {
 // Time in a bubble is exact: nothing is handed out a moment early, and nothing polls.
 func TestWaitsExactly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, window.Options{})
+		s := inMemory(t, window.Options{})
 		if err := s.Put(t.Context(), []window.Record{{Batch: "b", Kind: "event", ID: "1"}}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +64,7 @@ func TestWaitsExactly(t *testing.T) {
 
 // What is overwritten counts as it is now.
 func TestBytesAreThoseOfTheBodies(t *testing.T) {
-	s := open(t, window.Options{})
+	s := inMemory(t, window.Options{})
 	for i, c := range []struct {
 		id, body string
 		want     int64

@@ -1,12 +1,11 @@
-package sqlitewindow
+package tablewindow
 
 import (
 	"errors"
-	"path/filepath"
 	"testing"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/state/window"
 )
 
@@ -14,15 +13,7 @@ import (
 // missing, counts nothing; and nothing is counted twice.
 func TestRecordsAreCountedAsLostOnceAndUnderTheLease(t *testing.T) {
 	ctx := t.Context()
-	db, err := sqlitedb.Open(ctx, filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Readers: 1, CacheMiB: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	s, err := New(ctx, db, window.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := inMemory(t, window.Options{}).(*Store[*memorytable.Tx])
 	if err := s.Put(ctx, []window.Record{{Batch: "b", Kind: "event", ID: "1"}, {Batch: "b", Kind: "event", ID: "2"}}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -54,31 +45,5 @@ func TestRecordsAreCountedAsLostOnceAndUnderTheLease(t *testing.T) {
 		if info, err := s.Look(ctx, m[0].ID); err != nil || info.Lost != c.want {
 			t.Errorf("%d: %+v, %v; want %d lost", i, info, err, c.want)
 		}
-	}
-}
-
-// What cannot be read is an error, and no end of the list.
-func TestAWindowThatCannotBeReadIsNotPassedOver(t *testing.T) {
-	ctx := t.Context()
-	db, err := sqlitedb.Open(ctx, filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{Readers: 1, CacheMiB: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	s, err := New(ctx, db, window.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(ctx, []window.Record{{Batch: "a", Kind: "event", ID: "1"}, {Batch: "b", Kind: "event", ID: "1"}}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("UPDATE window_batch SET state=99 WHERE batch=?", []byte("a"))
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Read(ctx, func(tx *sqlitedb.Tx) error { _, err := list(tx, "ORDER BY w.revision"); return err }); err == nil {
-		t.Error("a window of a state that there is not was read")
 	}
 }

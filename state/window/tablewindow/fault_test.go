@@ -1,4 +1,4 @@
-package sqlitewindow_test
+package tablewindow
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/window"
-	"github.com/tidemill/tidemill/state/window/sqlitewindow"
 	"github.com/tidemill/tidemill/state/window/windowtest"
 )
 
@@ -70,7 +69,7 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 		clock := windowtest.NewClock()
 		o.Now = clock.Now
 		db := f.Open(t)
-		s, err := sqlitedbtest.Get(f, func() (*sqlitewindow.Store, error) { return sqlitewindow.New(t.Context(), db, o) })
+		s, err := sqlitedbtest.Get(f, func() (window.Store, error) { return inDB(t, db, o) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,14 +82,11 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 func TestWindowsWithoutRecordsEndWhereStatementsFail(t *testing.T) {
 	ctx, f, clock := t.Context(), sqlitedbtest.New(t), windowtest.NewClock()
 	db := f.Open(t)
-	s, err := sqlitewindow.New(ctx, db, window.Options{Window: time.Minute, Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := onFile(t, db, window.Options{Window: time.Minute, Now: clock.Now})
 	store := again{s, f}
 	lose := func() {
 		t.Helper()
-		if err := db.Write(ctx, func(tx *sqlitedb.Tx) error { _, err := tx.Exec("DELETE FROM window_record"); return err }); err != nil {
+		if err := db.Write(ctx, func(tx *sqlitedb.Tx) error { _, err := tx.Exec("DELETE FROM window_blob"); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,10 +129,4 @@ func TestWindowsWithoutRecordsEndWhereStatementsFail(t *testing.T) {
 			t.Fatalf("%+v, %v; want %d lost", stats, err, 3*(round+1))
 		}
 	}
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*sqlitewindow.Store, error) {
-		return sqlitewindow.New(ctx, db, window.Options{})
-	})
 }

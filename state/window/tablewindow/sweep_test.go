@@ -1,4 +1,4 @@
-package sqlitewindow
+package tablewindow
 
 import (
 	"fmt"
@@ -7,7 +7,9 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/internal/blob"
 )
 
 // What was settled is cleared away by the sweeps that follow, also after a restart, and
@@ -15,26 +17,19 @@ import (
 func TestNothingIsLeftBehind(t *testing.T) {
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "t.db")
 	var db *sqlitedb.DB
-	open := func() *Store {
+	open := func() *Store[*sqlitetable.Tx] {
 		t.Helper()
 		if db != nil {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var err error
-		if db, err = sqlitedb.Open(ctx, path, sqlitedb.Options{Readers: 1, CacheMiB: 4}); err != nil {
-			t.Fatal(err)
-		}
-		s, err := New(ctx, db, window.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		db = openDB(t, path)
+		return onFile(t, db, window.Options{})
 	}
 	defer func() { _ = db.Close() }()
 	s := open()
-	const large = clearRows*2 + 10
+	const large = (clearBlobs*2 + 10) * blob.MaxRecords
 	for batch, n := range map[string]int{"large": large, "small": 10, "kept": 10} {
 		rs := make([]window.Record, n)
 		for i := range rs {
@@ -61,20 +56,20 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	there := func(want int) {
 		t.Helper()
 		var n int
-		if err := db.Read(ctx, func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT count(*) FROM window_record").Scan(&n) }); err != nil || n != want {
-			t.Fatalf("%d records are there, want %d (%v)", n, want, err)
+		if err := db.Read(ctx, func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT count(*) FROM window_blob").Scan(&n) }); err != nil || n != want {
+			t.Fatalf("%d blobs are there, want %d (%v)", n, want, err)
 		}
 	}
-	there(large + 10) // a large window is not deleted at once
+	there(clearBlobs*2 + 10 + 1) // a large window is not deleted at once
 	if more, err := s.clear(ctx); !more || err != nil {
 		t.Fatal(more, err)
 	}
-	there(large + 10 - clearRows)
+	there(clearBlobs + 10 + 1)
 	s = open()
 	if _, err := s.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	there(10)
+	there(1)
 	if more, err := s.clear(ctx); more || err != nil {
 		t.Fatal(more, err)
 	}
