@@ -157,3 +157,22 @@ func TestARecordThatIsLostCanBePutAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", p, err)
 	}
 }
+
+// A put whose blobs another has read meanwhile, or that does not know those before its own, adds
+// nothing.
+func TestNamesAreNotedOnceAndInOrder(t *testing.T) {
+	key, d := "key", blob.DigestOf([]byte("name"))
+	names := names{of: map[string]*named{key: {revision: 7}}}
+	put := func(revision, no uint64) {
+		p := &put{key: key, r: &Record{}, rows: []*Blob{{key: blobKey(revision, no), names: append(d[:], make([]byte, blob.SumBytes)...)}}}
+		p.r.Revision = revision
+		names.added(p)
+	}
+	for i, c := range []struct {
+		revision, no, last uint64
+	}{{7, 2, 0}, {7, 1, 1}, {7, 1, 1}, {8, 2, 1}, {7, 2, 2}} {
+		if put(c.revision, c.no); names.of[key].last != c.last || names.count != int(c.last) {
+			t.Errorf("step %d: %d names up to blob %d, want %d", i, names.count, names.of[key].last, c.last)
+		}
+	}
+}

@@ -146,6 +146,8 @@ var losing = []testcase{
 		"what was sent before the loss was noticed stays sent", loses, missingInPart},
 	{"counts and books a window of which nothing is there, and hands it out to nobody",
 		"there is nothing to send, and it must not come again for ever", loses, missingBefore},
+	{"opens another window after a large one of which nothing is there",
+		"what is put then must not go where nobody looks", loses, missingLarge},
 	{"loses nothing of a parked window that is replayed for a second time",
 		"what was lost is dead once", loses, missingParked},
 	{"says which record is damaged, and reads the others",
@@ -225,6 +227,25 @@ func missingBefore(f *fixture) {
 		f.Fatalf("there are %+v", got)
 	}
 	f.books(tidemill.Books{Accepted: 23, Settled: tidemill.Count{Delivered: 3, Dead: 20}})
+}
+
+func missingLarge(f *fixture) {
+	for i := range 30 {
+		f.fresh(rec("b", fmt.Sprint(i), "x"))
+	}
+	f.Lose(f.T, f.list(window.Filter{})[0].ID)
+	if _, err := f.Store.CloseNow(f.Context(), "b"); err != nil {
+		f.Fatal(err)
+	}
+	f.fresh(rec("b", "0", "x"))
+	if got := f.list(window.Filter{}); len(got) != 1 || got[0].State != window.Active || got[0].Records != 1 {
+		f.Fatalf("there are %+v", got)
+	}
+	f.closeNow("b")
+	m := f.take(1)[0]
+	f.has(f.read(m, 5), rec("b", "0", "x"))
+	f.apply(m, delivered)
+	f.books(tidemill.Books{Accepted: 31, Settled: tidemill.Count{Delivered: 1, Dead: 30}})
 }
 
 func missingParked(f *fixture) {
