@@ -1,6 +1,7 @@
 package tablewindow
 
 import (
+	"flag"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,6 +43,10 @@ func TestInSQLite(t *testing.T) {
 
 func TestInPostgreSQL(t *testing.T) {
 	testenv.Need(t)
+	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // each step is a transaction
+		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
+		_ = flag.Set("rapid.checks", "10")
+	}
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	windowtest.Run(t, clocked(func(t *testing.T, o window.Options) windowtest.Harness { return inPostgres(t, url, o) }))
 	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
