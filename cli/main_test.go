@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -348,7 +349,7 @@ func TestHelpOfACommand(t *testing.T) {
 // TestInProcess checks that commands without a running instance get what they would over
 // the network.
 func TestInProcess(t *testing.T) {
-	tr := &command.InProcess{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	tr := &operation.InProcess{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
 			_, _ = w.Write([]byte("some"))

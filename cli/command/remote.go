@@ -101,7 +101,7 @@ func offline(ctx context.Context, e Env, cfg *config.Loaded, about string) (*Cli
 	if err != nil {
 		return nil, err
 	}
-	t := &InProcess{Handler: in}
+	t := &operation.InProcess{Handler: in}
 	return &Client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
 		t.Begun.Wait()
 		return in.Close()

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
@@ -137,7 +138,9 @@ func New(p Parts) *API {
 				}
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
-				if h.Method != http.MethodPost || h.OwnKey || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
+				if who := caller.From(req.Context()); !who.Role.May(h.Role) {
+					a.fail(w, req, operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v", h.ID, h.Role, who.Name, who.Role))
+				} else if h.Method != http.MethodPost || h.OwnKey || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
 					do(w, req) // entries have ids that are made of the key
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
@@ -153,12 +156,26 @@ func (a *API) Operations() []operation.Handler { return slices.Clone(a.does) }
 
 // ServeHTTP admits the caller and answers.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	if err := a.admit(r); err != nil {
+	who, err := a.admit(r)
+	if err != nil {
+		protect(w)
 		a.fail(w, r, err)
 		return
 	}
+	a.inside(w, r.WithContext(caller.With(r.Context(), who)))
+}
+
+// Inside answers requests of this process, whose context says who their caller is.
+func (a *API) Inside() http.Handler { return http.HandlerFunc(a.inside) }
+
+// protect keeps an answer from being kept, or taken for something else than it is.
+func protect(w http.ResponseWriter) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+}
+
+func (a *API) inside(w http.ResponseWriter, r *http.Request) {
+	protect(w)
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		a.fail(w, r, a.unknown(w, r))
 		return

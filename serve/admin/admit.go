@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/request"
 )
 
@@ -38,7 +39,7 @@ func newRefused(to prometheus.Registerer) *prometheus.CounterVec {
 // profile shows is more than what the API does, keys for instance.
 func (a *API) GuardByToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.admitToken(r); err != nil {
+		if _, err := a.admitToken(r); err != nil {
 			a.fail(w, r, err)
 			return
 		}
@@ -48,12 +49,16 @@ func (a *API) GuardByToken(next http.Handler) http.Handler {
 
 // Admits says whether a request would be let in, without counting it where it shows no token.
 func (a *API) Admits(r *http.Request) bool {
-	return (a.NoAuth || r.Header.Get("Authorization") != "") && a.admit(r) == nil
+	if !a.NoAuth && r.Header.Get("Authorization") == "" {
+		return false
+	}
+	_, err := a.admit(r)
+	return err == nil
 }
 
 // admit lets in who has the token. The right one always passes; wrong ones are counted, and
 // slowed where one sender has many.
-func (a *API) admit(r *http.Request) error {
+func (a *API) admit(r *http.Request) (caller.Caller, error) {
 	if !a.NoAuth {
 		return a.admitToken(r)
 	}
@@ -63,8 +68,9 @@ func (a *API) admit(r *http.Request) error {
 	}
 	if err != nil {
 		a.refused.WithLabelValues(elsewhere).Inc()
+		return caller.Caller{}, err
 	}
-	return err
+	return caller.Key("local", "local", request.Address(r, a.Trusted)), nil
 }
 
 // sameSite keeps pages of other sites out.
@@ -76,17 +82,17 @@ func (a *API) sameSite(r *http.Request) error {
 }
 
 // admitToken is admit for what wants the token always.
-func (a *API) admitToken(r *http.Request) error {
+func (a *API) admitToken(r *http.Request) (nobody caller.Caller, err error) {
 	if err := a.sameSite(r); err != nil {
 		a.refused.WithLabelValues(elsewhere).Inc()
-		return err
+		return nobody, err
 	}
+	from := request.Address(r, a.Trusted)
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(a.Key.Reveal())) // of one length
 	if same := subtle.ConstantTimeCompare(got[:], want[:]) == 1; same && strings.EqualFold(scheme, "Bearer") && !a.Key.IsZero() {
-		return nil
+		return caller.Key("key:admin", "key", from), nil
 	}
-	from := request.Address(r, a.Trusted)
 	a.refusals.Refused(from)
 	switch {
 	case given == "":
@@ -95,11 +101,11 @@ func (a *API) admitToken(r *http.Request) error {
 		a.refused.WithLabelValues(slowed).Inc()
 		p := operation.Refuse(http.StatusTooManyRequests, "too many wrong tokens came from this address: the right one passes, others wait")
 		p.After = 10
-		return p
+		return nobody, p
 	default:
 		a.refused.WithLabelValues(wrongToken).Inc()
 	}
-	return operation.Refuse(http.StatusUnauthorized, "the API needs its token: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
+	return nobody, operation.Refuse(http.StatusUnauthorized, "the API needs its token: set TIDEMILL_TOKEN, or send Authorization: Bearer …")
 }
 
 // local lets in programs on this machine: a page in a browser is kept out by its origin, a name

@@ -19,6 +19,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Prefix of every path of the API.
@@ -46,7 +48,8 @@ type Description struct {
 	Asks   reflect.Type // the request, a struct
 	Gives  reflect.Type // the answer, or a line of it
 	Params []Param
-	OwnKey bool // it lets an IdempotencyKey into what it makes, and needs no other memory of it
+	OwnKey bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
+	Role   caller.Role // who may do it, at least
 }
 
 // Param is a field of a request.
@@ -97,7 +100,7 @@ func List[Q, A any](id, path, text string) Listing[Q, A] {
 // describe reads a request's tags. A request that does not fit its path is a mistake of the
 // program, found when it starts.
 func describe[Q, A any](id, method, path, text string) Description {
-	d := Description{ID: id, Method: method, Path: path, Text: text, Asks: reflect.TypeFor[Q](), Gives: reflect.TypeFor[A]()}
+	d := Description{ID: id, Method: method, Path: path, Text: text, Asks: reflect.TypeFor[Q](), Gives: reflect.TypeFor[A](), Role: caller.Admin}
 	for _, f := range reflect.VisibleFields(d.Asks) {
 		for _, in := range []string{InPath, InQuery, InBody, InHeader} {
 			if name, ok := f.Tag.Lookup(in); ok {
@@ -193,4 +196,16 @@ func (JSON[T]) Form() reflect.Type { return reflect.TypeFor[T]() }
 func (o Operation[Q, A]) WithOwnKey() Operation[Q, A] {
 	o.OwnKey = true
 	return o
+}
+
+// For is an operation that a role may do already, and not admins alone.
+func (o Operation[Q, A]) For(r caller.Role) Operation[Q, A] {
+	o.Role = r
+	return o
+}
+
+// For is a listing that a role may read already, and not admins alone.
+func (l Listing[Q, A]) For(r caller.Role) Listing[Q, A] {
+	l.Role = r
+	return l
 }

@@ -1,4 +1,4 @@
-package command
+package operation
 
 import (
 	"errors"
@@ -12,6 +12,12 @@ import (
 type InProcess struct {
 	Handler http.Handler
 	Begun   sync.WaitGroup // requests that the handler works on
+}
+
+// Inside is a client of an API in this process, whose requests are those of the caller whom their
+// context carries.
+func Inside(api http.Handler) *Client {
+	return &Client{HTTP: &http.Client{Transport: &InProcess{Handler: api}}, Base: "http://localhost"}
 }
 
 // RoundTrip runs the handler; its answer is streamed.
@@ -34,7 +40,7 @@ func (t *InProcess) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// answer is the http.ResponseWriter of inProcess. One goroutine writes it.
+// answer is the http.ResponseWriter of InProcess. One goroutine writes it.
 type answer struct {
 	header http.Header
 	body   *io.PipeWriter
