@@ -2,7 +2,6 @@ package tablewindow
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	"github.com/tidemill/tidemill"
@@ -15,19 +14,11 @@ import (
 // What was settled is cleared away by the sweeps that follow, also after a restart, and
 // nothing else is.
 func TestNothingIsLeftBehind(t *testing.T) {
-	ctx, path := t.Context(), filepath.Join(t.TempDir(), "t.db")
-	var db *sqlitedb.DB
+	ctx, file := t.Context(), newFile(t)
 	open := func() *Store[*sqlitetable.Tx] {
 		t.Helper()
-		if db != nil {
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		db = openDB(t, path)
-		return onFile(t, db, window.Options{})
+		return onFile(t, file.Open(), window.Options{})
 	}
-	defer func() { _ = db.Close() }()
 	s := open()
 	const large = (clearBlobs*2 + 10) * blob.MaxRecords
 	for batch, n := range map[string]int{"large": large, "small": 10, "kept": 10} {
@@ -56,7 +47,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	there := func(want int) {
 		t.Helper()
 		var n int
-		if err := db.Read(ctx, func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT count(*) FROM window_blob").Scan(&n) }); err != nil || n != want {
+		if err := file.DB().Read(ctx, func(tx *sqlitedb.Tx) error { return tx.QueryRow("SELECT count(*) FROM window_blob").Scan(&n) }); err != nil || n != want {
 			t.Fatalf("%d blobs are there, want %d (%v)", n, want, err)
 		}
 	}

@@ -1,14 +1,13 @@
 package tablewindow
 
 import (
-	"flag"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/source/sourcetest"
 	"github.com/tidemill/tidemill/state/table"
@@ -43,10 +42,7 @@ func TestInSQLite(t *testing.T) {
 
 func TestInPostgreSQL(t *testing.T) {
 	testenv.Need(t)
-	if before := flag.Lookup("rapid.checks").Value.String(); before == "100" { // each step is a transaction
-		t.Cleanup(func() { _ = flag.Set("rapid.checks", before) })
-		_ = flag.Set("rapid.checks", "10")
-	}
+	testenv.Fewer(t, "10")                                 // each step is a transaction
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	windowtest.Run(t, clocked(func(t *testing.T, o window.Options) windowtest.Harness { return inPostgres(t, url, o) }))
 	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
@@ -104,35 +100,19 @@ func harness[Raw any](s *Store[Raw]) windowtest.Harness {
 
 func inSQLite(t *testing.T, o window.Options) windowtest.Harness {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "t.db")
-	var db *sqlitedb.DB
-	shut := func() {
-		if db == nil {
-			return
-		}
-		if err := db.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
+	file := newFile(t)
 	open := func(t *testing.T) *Store[*sqlitetable.Tx] {
 		t.Helper()
-		shut()
-		db = openDB(t, path)
-		return onFile(t, db, o)
+		return onFile(t, file.Open(), o)
 	}
-	t.Cleanup(shut)
 	h := harness(open(t))
-	h.Reopen, h.Close = func(t *testing.T) window.Store { t.Helper(); return open(t) }, shut
+	h.Reopen, h.Close = func(t *testing.T) window.Store { t.Helper(); return open(t) }, file.Close
 	return h
 }
 
-func openDB(t testing.TB, path string) *sqlitedb.DB {
+func newFile(t testing.TB) *sqlitedbtest.File {
 	t.Helper()
-	db, err := sqlitedb.Open(t.Context(), path, sqlitedb.Options{Readers: 2, CacheMiB: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
+	return sqlitedbtest.NewFile(t, sqlitedb.Options{Readers: 2, CacheMiB: 4})
 }
 
 func onFile(t testing.TB, db *sqlitedb.DB, o window.Options) *Store[*sqlitetable.Tx] {
