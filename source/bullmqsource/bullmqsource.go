@@ -117,6 +117,7 @@ const (
 	lease      = 30 * time.Second // lockDuration of BullMQ
 	answer     = 10 * time.Second // timeout of an answer
 	longest    = 5 * time.Second  // of one wait (drainDelay of BullMQ); then a source looks again, woken or not
+	beside     = time.Second      // of one wait beside workers of BullMQ: early versions take the marker of many jobs and wake nobody for the rest
 	versioning = time.Minute      // interval of checking BullMQ's version
 )
 

@@ -175,6 +175,9 @@ func (s *Source) wait(ctx context.Context, r rest) error {
 	s.mu.Lock()
 	wait := min(longest, time.Until(s.check))
 	s.mu.Unlock()
+	if s.workers.others > 0 {
+		wait = min(wait, beside)
+	}
 	if r.due >= 0 {
 		wait = min(wait, r.due)
 	}

@@ -367,7 +367,7 @@ func TestGetWorkersShowsUs(t *testing.T) {
 // wait elsewhere once they were taken.
 func TestSharesAreByCapacity(t *testing.T) {
 	oldAndNew(t, func(t *testing.T, version string) {
-		const many, lasts = 600, 100 * time.Millisecond // 300 jobs a second: how fast a worker's process is decides nothing
+		const many, lasts = 300, 300 * time.Millisecond // 100 jobs a second: how fast a worker's process is decides nothing
 		later := make(chan *tidemill.Message, 100_000)  // where the pipeline puts jobs
 		var ahead atomic.Int64
 		r := newRig(t, version, Options{Concurrency: 10, Ahead: func(context.Context) (int, error) { return int(ahead.Load()), nil }})
