@@ -105,9 +105,9 @@ func connect(ctx context.Context, url tidemill.Secret, o Options, pooled bool) (
 	return d, nil
 }
 
-// settings of every session. The last five are about plans: all statements of the backends look
-// up keys of a table by an index, hundreds at a time, and with the statistics of a recently
-// empty table the planner would read all of it.
+// settings of every session. The last six are about plans: all statements of the backends look
+// up keys of a table by an index, hundreds at a time, or read a page in its order, and with the
+// statistics of a recently empty table the planner would read all of it.
 func (o *Options) settings() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
 	return map[string]string{
@@ -119,6 +119,7 @@ func (o *Options) settings() map[string]string {
 		"jit":                                 "off",
 		"plan_cache_mode":                     "force_generic_plan",
 		"enable_seqscan":                      "off",
+		"enable_bitmapscan":                   "off",
 		"enable_hashjoin":                     "off",
 		"enable_mergejoin":                    "off",
 	}

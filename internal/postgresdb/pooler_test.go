@@ -38,7 +38,7 @@ func nothingLeft(t *testing.T, url string) {
 		}
 		var left string
 		if err := c.QueryRow(t.Context(), `SELECT concat_ws(' ', (SELECT string_agg(name || '=' || setting, ' ') FROM pg_settings WHERE source = 'session' AND name IN
-			('statement_timeout','lock_timeout','idle_in_transaction_session_timeout','jit','plan_cache_mode','enable_seqscan','enable_hashjoin','enable_mergejoin','synchronous_commit')),
+			('statement_timeout','lock_timeout','idle_in_transaction_session_timeout','jit','plan_cache_mode','enable_seqscan','enable_bitmapscan','enable_hashjoin','enable_mergejoin','synchronous_commit')),
 			(SELECT string_agg(name, ' ') FROM pg_prepared_statements), (SELECT string_agg(locktype, ' ') FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory'))`).Scan(&left); err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func privatePooler(t *testing.T, settings string) (*testenv.Server, string) {
 // kept.
 func TestAPoolerThatIgnoresSettingsIsFoundOut(t *testing.T) {
 	testenv.Need(t)
-	_, url := privatePooler(t, "ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_session_timeout,jit,plan_cache_mode,enable_seqscan,enable_hashjoin,enable_mergejoin")
+	_, url := privatePooler(t, "ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_session_timeout,jit,plan_cache_mode,enable_seqscan,enable_bitmapscan,enable_hashjoin,enable_mergejoin")
 	db := open(t, url, postgresdb.Options{})
 	if got := one(t, db, "SELECT current_setting('enable_seqscan') || current_setting('plan_cache_mode')"); got != "offforce_generic_plan" {
 		t.Errorf("the settings are %s", got)

@@ -96,11 +96,6 @@ func explain(t *testing.T, db *postgresdb.DB, statement string) string {
 	}
 	var plan strings.Builder
 	if err := db.Tx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if statement == list || statement == listBack || statement == findOver || statement == lockOver || statement == remove {
-			if _, err := tx.Exec(ctx, inOrder); err != nil {
-				return err
-			}
-		}
 		if _, err := tx.Exec(ctx, "PREPARE explained AS "+statement); err != nil {
 			return err
 		}
@@ -169,13 +164,5 @@ func TestListingGoesOnBehindWhatItHasLookedAt(t *testing.T) {
 		if len(keys) != c.n || c.n > 0 && (keys[0] != c.first || keys[c.n-1] != c.last) {
 			t.Errorf("%s: %d entries, want %d from %s to %s", c.name, len(keys), c.n, c.first, c.last)
 		}
-	}
-	if _, err := l.Expire(t.Context(), now, 1); err != nil {
-		t.Fatal(err)
-	}
-	var left string // of what is set for listings only
-	if err := db.Query(t.Context(), func(r pgx.Rows) error { return r.Scan(&left) },
-		"SELECT current_setting('enable_sort') || current_setting('enable_bitmapscan')"); err != nil || left != "onon" {
-		t.Errorf("settings %q (%v), want those of the session", left, err)
 	}
 }

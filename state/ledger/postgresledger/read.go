@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/state/ledger"
 )
@@ -18,11 +17,6 @@ import (
 const (
 	page  = 100  // entries read at once, each page a snapshot
 	reach = 5000 // entries searched for a page
-
-	// inOrder holds for its transaction. A listing has one right plan, along its index. While
-	// PostgreSQL knows nothing of the table it expects few rows, and a plan that collects and
-	// sorts them seems as good: that would be all remaining rows for each page.
-	inOrder = "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)"
 
 	// Expired entries are found in order of creation, without a lock, and locked in the
 	// order of keys like everything else. SKIP LOCKED leaves rows in use for the next time,
@@ -131,20 +125,14 @@ type listed struct {
 
 // page reads a page by a listing and its arguments.
 func (l *Ledger) page(ctx context.Context, statement string, args ...any) (seen []listed, err error) {
-	return seen, l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
-		b := &pgx.Batch{} // a transaction
-		b.Queue(inOrder)
-		b.Queue(statement, args...).Query(func(rows pgx.Rows) error {
-			return postgresdb.Each(rows, nil, func(rows pgx.Rows) error {
-				r := listed{}
-				var err error
-				r.Record, err = scan(rows, &r.chosen)
-				seen = append(seen, r)
-				return err
-			})
-		})
-		return c.SendBatch(ctx, b).Close()
-	})
+	err = l.db.Query(ctx, func(rows pgx.Rows) error {
+		r := listed{}
+		var err error
+		r.Record, err = scan(rows, &r.chosen)
+		seen = append(seen, r)
+		return err
+	}, statement, args...)
+	return seen, err
 }
 
 // Expire implements ledger.Expirer.
@@ -153,9 +141,6 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	b := time.UnixMilli(wire.MillisUp(before))
 	err := l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var keys [][]byte
-		if _, err := tx.Exec(ctx, inOrder); err != nil {
-			return err
-		}
 		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
 			return err
 		}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,20 +66,76 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		query, args := p.SQL(layout.Names(p.Only), s.sql.name, true, mark, value)
-		var plan []string
-		if err := s.db.Query(t.Context(), func(rows pgx.Rows) error {
-			var line string
-			err := rows.Scan(&line)
-			plan = append(plan, line)
-			return err
-		}, "EXPLAIN (COSTS OFF) "+query+" FOR UPDATE", args...); err != nil {
-			t.Fatal(err)
-		}
-		got := strings.Join(plan, "\n")
-		if !strings.Contains(got, "Index Cond: ") || !strings.Contains(got, c.want) || strings.Contains(got, "Sort") || strings.Contains(got, "Seq Scan") || strings.Contains(got, "Filter") {
-			t.Errorf("%s:\n%s\nwant a search by %s", query, got, c.want)
+		plan := explain(t, s, "COSTS OFF", query+forUpdate, args)
+		if !strings.Contains(plan, "Index Cond: ") || !strings.Contains(plan, c.want) || strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Filter") {
+			t.Errorf("%s:\n%s\nwant a search by %s", query, plan, c.want)
 		}
 	}
+}
+
+func explain(t *testing.T, s *Store[record], options, query string, args []any) string {
+	t.Helper()
+	var plan []string
+	if err := s.db.Query(t.Context(), func(rows pgx.Rows) error {
+		var line string
+		err := rows.Scan(&line)
+		plan = append(plan, line)
+		return err
+	}, "EXPLAIN ("+options+") "+query, args...); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, "\n")
+}
+
+// TestAPageOfAnUnknownTableReadsWhatItShows holds that a page with a filter reads the records that it
+// shows and those between them, in each order, on and back, while the server knows nothing of the
+// table: it then expects few records, which it would rather find by any index and sort.
+func TestAPageOfAnUnknownTableReadsWhatItShows(t *testing.T) {
+	s := open(t)
+	for _, q := range []string{
+		"ALTER TABLE tidemill_job SET (autovacuum_enabled = off)", // it would look
+		`INSERT INTO tidemill_job(key, "group", state, at, until, no, tries, body)
+			SELECT int4send(i), 'g', 1, to_timestamp(i % 97), to_timestamp(i % 89), i, i % 2, int4send(i % 83) FROM generate_series(1, 20000) i`,
+	} {
+		if _, err := s.db.Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(field string, value any) table.Cond { return table.Cond{Field: field, Op: "=", Value: value} }
+	all := []table.Cond{is("group", "g"), is("flag", false), is("state", uint8(1)), {Field: "no", Op: ">", Value: uint64(0)}, {Field: "until", Op: ">=", Value: time.UnixMilli(0)}}
+	const most = 50
+	orders := append(tabletest.Spec("job").Orders, table.Order{})
+	for _, o := range orders {
+		for _, back := range []bool{false, true} {
+			where := all
+			if o.Name != "tries" {
+				where = append(where[:len(where):len(where)], is("tries", 1)) // every second
+			}
+			p, err := s.of.Plan(table.Query[record]{By: o.Name, Back: back, Where: where, Most: most})
+			if err != nil {
+				t.Fatal(err)
+			}
+			query, args := p.SQL(layout.Names(p.Only), s.sql.name, true, mark, value)
+			plan := explain(t, s, "ANALYZE, COSTS OFF, TIMING OFF", query, args)
+			if n := visited(t, plan); n < most || n > 6*most || strings.Contains(plan, "Sort") {
+				t.Errorf("a page of %d of every second record by %q, back %t, reads %d:\n%s", most, o.Name, back, n, plan)
+			}
+		}
+	}
+}
+
+// visited is how many rows the plan of a page has read: those that it shows, and those that a filter
+// or the page's end has left out.
+func visited(t *testing.T, plan string) (n int) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`Scan.*\(actual rows=(\d+)|Removed by .*: (\d+)`).FindAllStringSubmatch(plan, -1) {
+		i, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += i
+	}
+	return n
 }
 
 // TestTwoBatchesDoNotWaitForEachOther holds that records are locked in the order of their keys,

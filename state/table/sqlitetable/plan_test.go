@@ -42,6 +42,8 @@ func TestPagesReadAnIndexInItsOrder(t *testing.T) {
 		{q{By: "state", Where: append(state, table.Cond{Field: "at", Op: "<=", Value: after.At}), Back: true}, "SEARCH t USING INDEX t.state (state=? AND at<?)"},
 		{q{By: "state", Where: append(state, table.Cond{Field: "at", Op: ">", Value: after.At.AddDate(-1, 0, 0)}), After: after}, "SEARCH t USING INDEX t.state (state=? AND (at,key)>(?,?))"},
 		{q{By: "group", Where: []table.Cond{{Field: "flag", Op: "=", Value: true}, {Field: "group", Op: "=", Value: "g"}}, After: after}, "SEARCH t USING INDEX t.group (group=? AND flag=? AND (no,key)>(?,?))"},
+		// Records that another index would find are not sorted.
+		{q{By: "at", Where: append(state, table.Cond{Field: "group", Op: "=", Value: "g"}, table.Cond{Field: "tries", Op: ">", Value: 1})}, "SCAN t USING INDEX t.at"},
 	} {
 		for _, only := range [][]string{nil, {"key"}} {
 			c.q.Only, c.q.Most = only, 10

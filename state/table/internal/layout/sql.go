@@ -23,17 +23,26 @@ func Names[T any](fields []table.Field[T]) string {
 	return List(fields, func(_ int, name string) string { return name })
 }
 
-// SQL is the plan as a statement that selects columns of a table. Without order the planner has
-// any index to choose. Mark writes the placeholder of argument i, from 0 on; value makes an
-// argument of a field, as At returns it.
+// SQL is the plan as a statement that selects columns of a table. Ordered, it is in the order of
+// the page, and no index but that of the order fits its conditions: a planner that knows little of
+// the table would find records by another, and sort all of them. Without order the planner has any
+// index to choose. Mark writes the placeholder of argument i, from 0 on; value makes an argument of
+// a field, as At returns it.
 func (p *Plan[T]) SQL(columns, from string, ordered bool, mark func(i int) string, value func(at any) any) (query string, args []any) {
 	var all []string
 	arg := func(at any) string {
 		args = append(args, value(at))
 		return mark(len(args) - 1)
 	}
-	for _, c := range append(p.Equal[:len(p.Equal):len(p.Equal)], p.Where...) {
+	for _, c := range p.Equal {
 		all = append(all, Quote(c.Name)+c.Op+arg(c.Value))
+	}
+	for _, c := range p.Where {
+		one := Quote(c.Name) + c.Op + arg(c.Value)
+		if ordered && !p.begins(c) && !p.ends(c) {
+			one = "(" + one + ") IS TRUE"
+		}
+		all = append(all, one)
 	}
 	op, direction := ">", ""
 	if p.Back {
