@@ -55,7 +55,7 @@ func accept(t *testing.T, client rueidis.Client, base string, ms []*tidemill.Mes
 func TestContract(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		t.Parallel()
-		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+		sourcetest.RunLive(t, 1, func(t *testing.T) sourcetest.Harness {
 			t.Parallel()
 			o := Options{Queue: testenv.Name("source"), Prefix: "{bull}", Lease: testLease, MaxStalled: 100, DeadLetters: true}
 			return sourcetest.Harness{

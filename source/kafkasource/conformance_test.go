@@ -19,7 +19,7 @@ func TestSource(t *testing.T) {
 	if testenv.Enabled() {
 		soon = 1500 * time.Millisecond
 	}
-	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+	sourcetest.RunLive(t, 1, func(t *testing.T) sourcetest.Harness {
 		w := newWorld(t, brokers, 1)
 		opened := 0
 		return sourcetest.Harness{

@@ -74,14 +74,14 @@ func embedded(t *testing.T) string {
 }
 
 func TestSourceOnTheEmbeddedBroker(t *testing.T) {
-	sourcetest.RunLive(t, harness(embedded, 1, 5))
+	sourcetest.RunLive(t, 1, harness(embedded, 1, 5))
 }
 
 func TestSourceOnMosquitto(t *testing.T) {
 	mosquitto := func(t *testing.T) string { return testenv.MQTT(t) }
 	testenv.Need(t)
 	for _, qos := range []byte{1, 2} {
-		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) { sourcetest.RunLive(t, harness(mosquitto, qos, 5)) })
+		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) { sourcetest.RunLive(t, 1, harness(mosquitto, qos, 5)) })
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func TestContractOfForeignEntries(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		t.Parallel()
-		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+		sourcetest.RunLive(t, 1, func(t *testing.T) sourcetest.Harness {
 			t.Parallel()
 			stream := testenv.Name("source")
 			var opened atomic.Int64

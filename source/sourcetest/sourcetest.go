@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemill/tidemill"
 )
 
@@ -76,34 +78,41 @@ func both(one, other func(*bench) bool) func(*bench) bool {
 
 // Run holds every promise against fresh harnesses in synctest bubbles.
 func Run(t *testing.T, fresh func(t *testing.T) Harness) {
-	run(t, fresh, func(t *testing.T, f func(*testing.T)) { synctest.Test(t, f) })
+	run(t, fresh, func(t *testing.T, name string, f func(*testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	})
 }
 
 // RunLive holds every promise against a real server, in real time. Choose short leases,
-// of a second or two.
-func RunLive(t *testing.T, fresh func(t *testing.T) Harness) {
+// of a second or two. atOnce cases run at the same time, each on its own harness: most of a case
+// is waiting for the end of a lease.
+func RunLive(t *testing.T, atOnce int, fresh func(t *testing.T) Harness) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
 	run(t, func(t *testing.T) Harness {
 		h := fresh(t)
 		h.Live = true
 		return h
-	}, func(t *testing.T, f func(*testing.T)) { f(t) })
+	}, func(t *testing.T, name string, f func(*testing.T)) {
+		g.Go(func() error { t.Run(name, f); return nil })
+	})
+	_ = g.Wait()
 }
 
-func run(t *testing.T, fresh func(*testing.T) Harness, world func(*testing.T, func(*testing.T))) {
+// run has each promise checked as a test of its name.
+func run(t *testing.T, fresh func(*testing.T) Harness, test func(t *testing.T, name string, f func(*testing.T))) {
 	for _, table := range [][]promise{handing, settling, outside, leasing, accounting} {
 		for _, p := range table {
-			t.Run(p.name, func(t *testing.T) {
-				world(t, func(t *testing.T) {
-					b := newBench(t, fresh(t))
-					if !p.needs(b) {
-						return // the source does not claim it
-					}
-					p.holds(b)
-					b.balanced()
-					if t.Failed() {
-						t.Log("why it matters:", p.reason)
-					}
-				})
+			test(t, p.name, func(t *testing.T) {
+				b := newBench(t, fresh(t))
+				if !p.needs(b) {
+					return // the source does not claim it
+				}
+				p.holds(b)
+				b.balanced()
+				if t.Failed() {
+					t.Log("why it matters:", p.reason)
+				}
 			})
 		}
 	}

@@ -25,7 +25,7 @@ func TestSource(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		t.Parallel()
 		const lease = 2 * time.Second
-		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+		sourcetest.RunLive(t, 8, func(t *testing.T) sourcetest.Harness {
 			h := harness(t, client, deadletter.Options{Lease: lease})
 			source := deadlettertest.Source(t, h.Store, lease, h.Reopen)
 			source.Soon = lease / 3 // a busy machine needs more than a quarter

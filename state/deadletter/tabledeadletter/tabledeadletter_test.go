@@ -76,7 +76,7 @@ func TestInPostgreSQL(t *testing.T) {
 	testenv.Fewer(t, "8")
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness { return inPostgres(t, url, o) })
-	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+	sourcetest.RunLive(t, 8, func(t *testing.T) sourcetest.Harness {
 		const lease = 2 * time.Second
 		h := inPostgres(t, url, deadletter.Options{Lease: lease})
 		return deadlettertest.Source(t, h.Store, lease, h.Reopen)
@@ -111,8 +111,9 @@ func TestInRedis(t *testing.T) {
 	testenv.Need(t)
 	testenv.Fewer(t, "8")
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		t.Parallel()
 		deadlettertest.Run(t, func(t *testing.T, o deadletter.Options) deadlettertest.Harness { return inRedis(t, client, o) })
-		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+		sourcetest.RunLive(t, 8, func(t *testing.T) sourcetest.Harness {
 			const lease = 2 * time.Second
 			h := inRedis(t, client, deadletter.Options{Lease: lease})
 			return deadlettertest.Source(t, h.Store, lease, h.Reopen)

@@ -52,8 +52,7 @@ func TestSource(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
 		t.Parallel()
 		const lease = 4 * time.Second
-		sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
-			t.Parallel()
+		sourcetest.RunLive(t, 8, func(t *testing.T) sourcetest.Harness {
 			h := harness(t, client, Options{Options: window.Options{Lease: lease}})
 			source := windowtest.Source(t, h.Store, lease, h.Reopen)
 			source.Soon = lease * 3 / 5 // a busy machine needs more than a quarter

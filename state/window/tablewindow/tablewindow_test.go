@@ -45,7 +45,7 @@ func TestInPostgreSQL(t *testing.T) {
 	testenv.Fewer(t, "10")                                 // each step is a transaction
 	url := testenv.Postgres(t) + "&synchronous_commit=off" // thousands of commits, without a crash
 	windowtest.Run(t, clocked(func(t *testing.T, o window.Options) windowtest.Harness { return inPostgres(t, url, o) }))
-	sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+	sourcetest.RunLive(t, 8, func(t *testing.T) sourcetest.Harness {
 		const lease = 2 * time.Second
 		h := inPostgres(t, url, window.Options{Lease: lease})
 		return windowtest.Source(t, h.Store, lease, h.Reopen)
