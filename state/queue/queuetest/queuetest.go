@@ -66,7 +66,7 @@ func RunLive(t *testing.T, fresh Fresh) {
 	})
 	for name, o := range map[string]queue.Options{"source": {Lease: liveLease}, "ordered source": {Lease: liveLease, Ordered: true}} {
 		t.Run(name, func(t *testing.T) {
-			sourcetest.RunLive(t, func(t *testing.T) sourcetest.Harness {
+			sourcetest.RunLive(t, 1, func(t *testing.T) sourcetest.Harness {
 				t.Parallel()
 				return Source(fresh, o)(t)
 			})
