@@ -138,8 +138,8 @@ func New(p Parts) *API {
 				}
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
-				if who := caller.From(req.Context()); !who.Role.May(h.Role) {
-					a.fail(w, req, operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v", h.ID, h.Role, who.Name, who.Role))
+				if err := may(caller.From(req.Context()), h.Description); err != nil {
+					a.fail(w, req, err)
 				} else if h.Method != http.MethodPost || h.OwnKey || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
 					do(w, req) // entries have ids that are made of the key
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
@@ -149,6 +149,17 @@ func New(p Parts) *API {
 		}
 	}
 	return a
+}
+
+// may says why a caller may not do something; nil: they may.
+func may(who caller.Caller, d *operation.Description) error {
+	switch {
+	case who.Role.May(d.Role):
+		return nil
+	case who.Role == caller.Nobody:
+		return operation.Refuse(http.StatusUnauthorized, "nobody is logged in: %s needs the role %v", d.ID, d.Role)
+	}
+	return operation.Refuse(http.StatusForbidden, "%s needs the role %v, and %s has the role %v", d.ID, d.Role, who.Name, who.Role)
 }
 
 // Operations are all that the API does.

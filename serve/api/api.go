@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -26,17 +27,17 @@ var Document []byte
 // Of the instance as a whole.
 var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
-		"Show the systems that run here, their pipelines and how they stand.")
+		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer)
 	GetAudit = operation.View[OneSystem, Audits]("getAudit", "audit",
-		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.")
+		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer)
 	GetConfig = operation.View[operation.None, operation.Document]("getConfig", "config",
-		"Show the configuration in force, as a file without secrets.")
+		"Show the configuration in force, as a file without secrets.").For(caller.Viewer)
 	GetDoctor = operation.View[operation.None, Findings]("getDoctor", "doctor",
-		"Check that everything is in order, and say what to do where it is not.")
+		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer)
 	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
-		"Describe this API in OpenAPI 3.1.")
+		"Describe this API in OpenAPI 3.1.").For(caller.Viewer)
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
-		"List the projects.")
+		"List the projects.").For(caller.Viewer)
 	PausePipeline = operation.Act[OnePipeline, Steered]("pausePipeline", "pipelines/{name}/pause",
 		"Pause a pipeline, or a system that is paused as a whole, in this instance: what has begun is finished, and events are still taken in, and wait.")
 	ResumePipeline = operation.Act[OnePipeline, Steered]("resumePipeline", "pipelines/{name}/resume",

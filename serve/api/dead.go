@@ -5,20 +5,21 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Of dead letters.
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
-		"List dead letters; with format=export in the form of programs outside.")
+		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer)
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
-		"Show one dead letter: payload as received, every failure.")
+		"Show one dead letter: payload as received, every failure.").For(caller.Viewer)
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
-		"Replace the payload of a dead letter by the body of the request; the original stays beside it.")
+		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
-		"Send dead letters the whole way again.")
+		"Send dead letters the whole way again.").For(caller.Operator)
 	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",
-		"Discard dead letters. They are counted as discarded.")
+		"Discard dead letters. They are counted as discarded.").For(caller.Operator)
 )
 
 // Dead chooses dead letters.

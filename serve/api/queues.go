@@ -4,37 +4,38 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Of queues.
 var (
 	ListQueues = operation.List[operation.None, Queue]("listQueues", "queues",
-		"List the queues: what waits, what is being worked on, how old the oldest is.")
+		"List the queues: what waits, what is being worked on, how old the oldest is.").For(caller.Viewer)
 	GetQueue = operation.View[OneQueue, Queue]("getQueue", "queues/{name}",
-		"Show one queue: its priorities, its deepest tenants, its settings.")
+		"Show one queue: its priorities, its deepest tenants, its settings.").For(caller.Viewer)
 	PauseQueue = operation.Act[OneQueue, Queue]("pauseQueue", "queues/{name}/pause",
-		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.")
+		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.").For(caller.Operator)
 	ResumeQueue = operation.Act[OneQueue, Queue]("resumeQueue", "queues/{name}/resume",
-		"End a pause or a draining.")
+		"End a pause or a draining.").For(caller.Operator)
 	DrainQueue = operation.Act[OneQueue, Queue]("drainQueue", "queues/{name}/drain",
-		"Let a queue take no more jobs; what is there is worked on.")
+		"Let a queue take no more jobs; what is there is worked on.").For(caller.Operator)
 	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
-		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.")
+		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator)
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
-		"List jobs of a queue: those of a state, or all that have not ended.")
+		"List jobs of a queue: those of a state, or all that have not ended.").For(caller.Viewer)
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
-		"Show one job: payload, every failed try.")
+		"Show one job: payload, every failed try.").For(caller.Viewer)
 	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
-		"Replace the payload of a job that nobody works on by the body of the request.")
+		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator)
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
-		"Let failed jobs wait again, as if they were added now.")
+		"Let failed jobs wait again, as if they were added now.").For(caller.Operator)
 	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",
-		"Make delayed jobs due.")
+		"Make delayed jobs due.").For(caller.Operator)
 	RemoveJobs = operation.Act[JobMove, Counted]("removeJobs", "queues/{name}/remove",
-		"Take out jobs that are waiting or delayed. They are counted as skipped.")
+		"Take out jobs that are waiting or delayed. They are counted as skipped.").For(caller.Operator)
 	CleanJobs = operation.Act[JobMove, Counted]("cleanJobs", "queues/{name}/clean",
-		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all.")
+		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all.").For(caller.Operator)
 )
 
 // OneQueue names a queue.

@@ -247,7 +247,7 @@ func (d *describer) operation(o *operation.Description) object {
 		done["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
 	}
 	responses := object{d.status(o): done, "default": object{"$ref": "#/components/responses/Problem"}}
-	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses}
+	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String()}
 	var parameters []any
 	for i := range o.Params {
 		p := &o.Params[i]
@@ -415,7 +415,8 @@ func (d *describer) document(all []operation.Handler) object {
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
 			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
-			"What a POST without a body asks may come in its form too. Parameters that are not known are refused.")},
+			"What a POST without a body asks may come in its form too. Parameters that are not known are refused. ",
+			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything.")},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{"token": []any{}}},
 		"paths":    paths,

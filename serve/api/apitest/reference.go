@@ -20,7 +20,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
-		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\n", h.Method, h.Path, h.Text)
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s.\n\n", h.Method, h.Path, h.Text, o["x-role"])
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {

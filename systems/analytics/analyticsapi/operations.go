@@ -9,21 +9,22 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
 // Of analytics.
 var (
 	ListEvents = operation.List[EventFilter, Event]("listEvents", "events",
-		"List stored events, each under the person it belongs to, in the order in which they were stored.")
+		"List stored events, each under the person it belongs to, in the order in which they were stored.").For(caller.Viewer)
 	SendEvents = operation.Act[SentEvents, Sent]("sendEvents", "events",
 		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.")
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
-		"Show the person behind a distinct id.")
+		"Show the person behind a distinct id.").For(caller.Viewer)
 	ListDefinitions = operation.List[api.InProject, Definition]("listDefinitions", "definitions",
-		"List the names of events and properties that were seen.")
+		"List the names of events and properties that were seen.").For(caller.Viewer)
 	ListWarnings = operation.List[WarningFilter, Warning]("listWarnings", "warnings",
-		"List what a project's owner should know of: refused events and merges; the newest first.")
+		"List what a project's owner should know of: refused events and merges; the newest first.").For(caller.Viewer)
 )
 
 // EventFilter chooses events.

@@ -9,30 +9,31 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Of CRM.
 var (
 	GetCRM = operation.View[operation.None, CRM]("getCRM", "crm/status",
-		"Show how CRM stands: queue, dead letters, matched profiles, replays.")
+		"Show how CRM stands: queue, dead letters, matched profiles, replays.").For(caller.Viewer)
 	GetCRMEvent = operation.View[OneCRMEvent, CRMEvent]("getCRMEvent", "crm/events",
-		"Explain where an event is: all that sync log, queue and dead letters have of it.")
+		"Explain where an event is: all that sync log, queue and dead letters have of it.").For(caller.Viewer)
 	SendCRM = operation.Act[api.EventsBody, api.EventResults]("sendCRM", "crm/events",
 		"Take in events of any tenant, an array or one object, without a key of the tenant. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
 	RetryCRM = operation.Act[OneCRMEvent, api.Counted]("retryCRM", "crm/retry",
-		"Open the job of one dead event again.")
+		"Open the job of one dead event again.").For(caller.Operator)
 	ListSyncLog = operation.List[SyncLogFilter, SyncRecord]("listSyncLog", "crm/log",
-		"List the sync log: what became of which event, by time of first receipt.")
+		"List the sync log: what became of which event, by time of first receipt.").For(caller.Viewer)
 	GetProfile = operation.View[OneProfile, Profile]("getProfile", "crm/profiles",
-		"Show the profile that has an identity, in any form that the same identity has in events.")
+		"Show the profile that has an identity, in any form that the same identity has in events.").For(caller.Viewer)
 	ListReplays = operation.List[operation.None, Replay]("listReplays", "crm/replays",
-		"List the replays, the newest first.")
+		"List the replays, the newest first.").For(caller.Viewer)
 	StartReplay = operation.Act[ReplayStart, StartedReplay]("startReplay", "crm/replays",
-		"Let CRM's handlers run again for events of the sync log. It answers 201, or 200 where the replay was asked for before under the same id; a dry run is answered with a count.")
+		"Let CRM's handlers run again for events of the sync log. It answers 201, or 200 where the replay was asked for before under the same id; a dry run is answered with a count.").For(caller.Operator)
 	GetReplay = operation.View[OneReplay, Replay]("getReplay", "crm/replays/{id}",
-		"Show how far a replay has come.")
+		"Show how far a replay has come.").For(caller.Viewer)
 	StopReplay = operation.Act[OneReplay, Replay]("stopReplay", "crm/replays/{id}/stop",
-		"Stop a replay: no more of its events are handled. One that has ended stays as it is.")
+		"Stop a replay: no more of its events are handled. One that has ended stays as it is.").For(caller.Operator)
 )
 
 // CRM is how the system stands.

@@ -5,22 +5,23 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Of delivery.
 var (
 	ListPartners = operation.List[operation.None, Partner]("listPartners", "partners",
-		"List the partners and how each stands.")
+		"List the partners and how each stands.").For(caller.Viewer)
 	OpenCircuit = operation.Act[CircuitOpening, Partner]("openCircuit", "partners/{name}/open",
-		"Leave a partner alone for a while: open its circuit. Its jobs wait, and lose no try.")
+		"Leave a partner alone for a while: open its circuit. Its jobs wait, and lose no try.").For(caller.Operator)
 	CloseCircuit = operation.Act[OnePartner, Partner]("closeCircuit", "partners/{name}/close",
-		"Let a partner's jobs go on at once: close its circuit.")
+		"Let a partner's jobs go on at once: close its circuit.").For(caller.Operator)
 	SendDelivery = operation.Act[api.EventsBody, api.EventResults]("sendDelivery", "delivery/events",
 		"Take in events of any site, an array or one object, without a key of the site. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
 	FindDelivery = operation.View[DeliveryID, Delivery]("findDelivery", "delivery/events/{id}",
-		"Explain where an event is, of the one site that has it.")
+		"Explain where an event is, of the one site that has it.").For(caller.Viewer)
 	GetDelivery = operation.View[DeliveryOf, Delivery]("getDelivery", "delivery/events/{site}/{id}",
-		"Explain where an event of a site is.")
+		"Explain where an event of a site is.").For(caller.Viewer)
 )
 
 // OnePartner names a partner.

@@ -6,37 +6,38 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Of windows, and of the index behind them. A window's id is its batch id and its revision with a
 // slash between: both are a part of the path, or the id is one part with its slash escaped.
 var (
 	ListWindows = operation.List[WindowFilter, Window]("listWindows", "windows",
-		"List windows.")
+		"List windows.").For(caller.Viewer)
 	GetWindows = operation.View[operation.None, Windows]("getWindows", "windows/status",
-		"Show how windows stand: counts and ages by state, processors.")
+		"Show how windows stand: counts and ages by state, processors.").For(caller.Viewer)
 	GetWindow = operation.View[OneWindow, StandingWindow]("getWindow", "windows/{id}",
-		"Show one window, and why it is where it is.")
+		"Show one window, and why it is where it is.").For(caller.Viewer)
 	GetRecords = operation.View[RecordsOf, RecordPage]("getRecords", "windows/{id}/records",
-		"Show a page of a window's records, fewer than asked for where they are large.")
+		"Show a page of a window's records, fewer than asked for where they are large.").For(caller.Viewer)
 	GetRevision = operation.View[OneRevision, StandingWindow]("getRevision", "windows/{batch}/{revision}",
-		"Show one window by batch id and revision.")
+		"Show one window by batch id and revision.").For(caller.Viewer)
 	GetRevisionRecords = operation.View[RecordsOfRevision, RecordPage]("getRevisionRecords", "windows/{batch}/{revision}/records",
-		"Show a page of a window's records by batch id and revision.")
+		"Show a page of a window's records by batch id and revision.").For(caller.Viewer)
 	CloseWindow = operation.Act[OneBatch, ClosedWindow]("closeWindow", "windows/{batch}/close",
-		"Close the window of a batch id now: what is there is delivered.")
+		"Close the window of a batch id now: what is there is delivered.").For(caller.Operator)
 	ReplayWindows = operation.Act[WindowMove, api.Counted]("replayWindows", "windows/replay",
-		"Deliver parked windows again.")
+		"Deliver parked windows again.").For(caller.Operator)
 	SendRecords = operation.Act[SentRecords, StoredRecords]("sendRecords", "windows/records",
 		"Put records into the window of a batch id without a key of the project: an array, one object, or one object a line. It answers when they are durable.")
 	AdoptWindows = operation.Act[Adoption, AdoptedWindows]("adoptWindows", "windows/adopt",
 		"Take over what the program that this replaces has collected in Redis.")
 	ListFiles = operation.View[operation.None, Feeds]("listFiles", "windows/files",
-		"Show where files come from, those that are being read, and why one cannot be.")
+		"Show where files come from, those that are being read, and why one cannot be.").For(caller.Viewer)
 	GiveUpFile = operation.Act[FileToGiveUp, GivenUpFile]("giveUpFile", "windows/files/give-up",
 		"Give up a file that cannot be read any more: its rows that have not ended are lost, and the books say so.")
 	Search = operation.View[SearchQuery, Found]("search", "search",
-		"Search the records that windows have delivered, the newest first.")
+		"Search the records that windows have delivered, the newest first.").For(caller.Operator)
 )
 
 // WindowFilter chooses windows.

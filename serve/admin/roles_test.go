@@ -1,0 +1,68 @@
+package admin_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// rolesOf are those that do not follow from the method: a viewer may read, and an operator change.
+// Whoever adds another exception says so here.
+var rolesOf = map[string]caller.Role{
+	"search": caller.Operator, // it looks into payloads
+
+	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
+	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
+	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key
+}
+
+// wanted is the role that an operation is to need.
+func wanted(h operation.Handler) caller.Role {
+	if r, ok := rolesOf[h.ID]; ok {
+		return r
+	}
+	if h.Method == http.MethodGet {
+		return caller.Viewer
+	}
+	return caller.Operator
+}
+
+func TestEveryOperationIsForItsRoleAndNoOther(t *testing.T) {
+	d := newDesk(t, admin.Parts{Config: loaded(t), Doctor: func(context.Context) []preflight.Finding { return nil }})
+	seen := map[string]bool{}
+	for _, h := range d.api.Operations() {
+		want := wanted(h)
+		if seen[h.ID] = true; h.Role != want {
+			t.Errorf("%s is for the role %v, want %v: where that is meant, it stands in rolesOf", h.ID, h.Role, want)
+		}
+		for role := caller.Nobody; role <= caller.Admin; role++ {
+			who := caller.Caller{Name: "ada", Role: role, From: netip.MustParseAddr("192.0.2.1")}
+			w := httptest.NewRecorder()
+			r := request(h.Method, admin.Prefix+strings.NewReplacer("{", "", "}", "").Replace(h.Path), "")
+			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), who)))
+			switch {
+			case role == caller.Nobody:
+				if refused(t, w, http.StatusUnauthorized, "nobody is logged in"); w.Header().Get("WWW-Authenticate") != "Bearer" {
+					t.Errorf("%s: nobody is not told how to log in", h.ID)
+				}
+			case role < want:
+				refused(t, w, http.StatusForbidden, h.ID+" needs the role "+want.String()+", and ada has the role "+role.String())
+			case w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized:
+				t.Errorf("%s is answered %d to the role %v:\n%s", h.ID, w.Code, role, w.Body)
+			}
+		}
+	}
+	for id := range rolesOf {
+		if !seen[id] {
+			t.Errorf("no operation is called %s", id)
+		}
+	}
+}
