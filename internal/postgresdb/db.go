@@ -36,13 +36,16 @@ const answer = 2 * time.Second
 type DB struct {
 	pool     *pgxpool.Pool
 	o        Options
+	schema   string        // of our own tables; empty: where search_path says
+	prefix   string        // what their names begin with
 	local    string        // a statement with the settings of a transaction, behind a pooler; empty: they are the session's
 	migrated chan struct{} // cap 1, holds a token until the tables are known to be current
 }
 
 // Open connects to the database at url, postgres://user:password@host:5432/database with the
 // parameters of libpq: several hosts, target_session_attrs, sslmode and so on, and settings of the
-// server by their names.
+// server by their names. The parameter schema is where the tables that this product makes for itself
+// are: see Own.
 //
 // Behind a pooler such as PgBouncer, which has another session for each transaction, nothing is
 // kept in a session: settings are those of each transaction, and no statement is prepared. This is
@@ -91,6 +94,9 @@ func connect(ctx context.Context, url tidemill.Secret, o Options, pooled bool) (
 		}
 	}
 	d := &DB{o: o, migrated: make(chan struct{}, 1)}
+	if d.schema, d.prefix, err = takeSchema(c.ConnConfig); err != nil {
+		return nil, err
+	}
 	d.migrated <- struct{}{}
 	if pooled {
 		d.local = leaveToTransactions(c.ConnConfig)

@@ -19,7 +19,7 @@ import (
 //
 // The first line of a file says which programs go on with the tables that it leaves:
 // "-- oldest program: 3" are those that know 3 steps or more. So a step adds, and what is not used
-// any more is taken away one version later.
+// any more is taken away one version later. Names of our own tables are as Own takes them.
 //
 //go:embed migrations/*.sql
 var migrations embed.FS
@@ -97,20 +97,25 @@ func (d *DB) step(ctx context.Context, files fs.FS, file string, to int) error {
 		return pgx.BeginTxFunc(ctx, c, d.options(pgx.TxOptions{}), func(tx pgx.Tx) error {
 			for _, s := range []string{"SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = 0", "SET LOCAL enable_seqscan = on",
 				"SET LOCAL enable_hashjoin = on", "SET LOCAL client_min_messages = warning",
-				fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock), "SET LOCAL lock_timeout = '2s'",
-				"CREATE TABLE IF NOT EXISTS tidemill_migrations(version integer PRIMARY KEY, file text NOT NULL, oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())"} {
+				fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock), "SET LOCAL lock_timeout = '2s'"} {
 				if _, err := tx.Exec(ctx, s); err != nil {
 					return err
 				}
 			}
-			var done bool
-			if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tidemill_migrations WHERE version >= $1)", to).Scan(&done); err != nil || done {
+			if err := d.MakeSchema(ctx, tx); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, string(script), pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := tx.Exec(ctx, d.Own("CREATE TABLE IF NOT EXISTS @tidemill_migrations(version integer PRIMARY KEY, file text NOT NULL, oldest integer NOT NULL, at timestamptz NOT NULL DEFAULT now())")); err != nil {
+				return err
+			}
+			var done bool
+			if err := tx.QueryRow(ctx, d.Own("SELECT EXISTS (SELECT FROM @tidemill_migrations WHERE version >= $1)"), to).Scan(&done); err != nil || done {
+				return err
+			}
+			if _, err := tx.Exec(ctx, d.Own(string(script)), pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			_, err := tx.Exec(ctx, "INSERT INTO tidemill_migrations(version, file, oldest) VALUES ($1, $2, $3)", to, path.Base(file), oldest)
+			_, err := tx.Exec(ctx, d.Own("INSERT INTO @tidemill_migrations(version, file, oldest) VALUES ($1, $2, $3)"), to, path.Base(file), oldest)
 			return err
 		})
 	})
@@ -120,10 +125,10 @@ func (d *DB) step(ctx context.Context, files fs.FS, file string, to int) error {
 func (d *DB) version(ctx context.Context) (version, oldest int, err error) {
 	err = d.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		var there bool
-		if err := c.QueryRow(ctx, "SELECT to_regclass('tidemill_migrations') IS NOT NULL").Scan(&there); err != nil || !there {
+		if err := c.QueryRow(ctx, d.Own("SELECT to_regclass('@tidemill_migrations') IS NOT NULL")).Scan(&there); err != nil || !there {
 			return err
 		}
-		return c.QueryRow(ctx, "SELECT coalesce(max(version),0), coalesce(max(oldest),0) FROM tidemill_migrations").Scan(&version, &oldest)
+		return c.QueryRow(ctx, d.Own("SELECT coalesce(max(version),0), coalesce(max(oldest),0) FROM @tidemill_migrations")).Scan(&version, &oldest)
 	})
 	return version, oldest, err
 }

@@ -76,7 +76,7 @@ type Spec[T any] struct {
 type View struct {
 	Name     string // written like the name of a table; PostgreSQL's begins with tidemill_ too
 	SQLite   string // its SELECT
-	Postgres string
+	Postgres string // with @ before the names of tables of specs: @tidemill_job
 }
 
 // Cond is a condition on a field.

@@ -103,31 +103,31 @@ BEGIN
 END $$;
 
 -- Keys of projects: SHA-256. A token is printable ASCII; decode reads it as bytes.
-CREATE TABLE tidemill_project_keys (
+CREATE TABLE @tidemill_project_keys (
 	hash       bytea PRIMARY KEY,
 	project_id uuid NOT NULL REFERENCES projects(id) ON DELETE CASCADE,
 	created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX tidemill_projects_token_hash ON projects (sha256(decode(replace(token, '\', '\\'), 'escape')));
+CREATE INDEX IF NOT EXISTS tidemill_projects_token_hash ON projects (sha256(decode(replace(token, '\', '\\'), 'escape')));
 
 -- The outbox to the warehouse. Its numbers come from one row that is locked until the
 -- commit: they become visible in their order, so that a reader never sees a number
 -- before a smaller one.
-CREATE TABLE tidemill_person_overrides (
+CREATE TABLE @tidemill_person_overrides (
 	seq         bigint PRIMARY KEY,
 	project_id  uuid NOT NULL,
 	distinct_id bytea NOT NULL,
 	person_id   uuid NOT NULL,
 	version     bigint NOT NULL
 );
-CREATE TABLE tidemill_person_override_seq (
+CREATE TABLE @tidemill_person_override_seq (
 	one boolean PRIMARY KEY DEFAULT true CHECK (one),
 	seq bigint NOT NULL
 );
-INSERT INTO tidemill_person_override_seq(seq) VALUES (0);
+INSERT INTO @tidemill_person_override_seq(seq) VALUES (0);
 
 -- Merges that failed, the oldest first; claim is a hash of their identity.
-CREATE TABLE tidemill_kept_merges (
+CREATE TABLE @tidemill_kept_merges (
 	seq         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	claim       bytea NOT NULL UNIQUE,
 	project_id  uuid NOT NULL,
@@ -142,7 +142,7 @@ CREATE TABLE tidemill_kept_merges (
 -- are written at their begin and their end; rows that were begun together also end
 -- together, when none of them can make room for another: so the page needs room for all of
 -- them, which keeps the end from touching the indexes.
-CREATE TABLE tidemill_ledger (
+CREATE TABLE @tidemill_ledger (
 	ledger  text NOT NULL,
 	key     bytea NOT NULL,
 	tenant  bytea NOT NULL,
@@ -167,5 +167,5 @@ CREATE TABLE tidemill_ledger (
 -- the entries of each page would read all of the rest for each page. Its first
 -- column is an expression that only listings use: a lookup by key must not be planned
 -- through this index, which looks as good while the table is empty.
-CREATE INDEX tidemill_ledger_listing ON tidemill_ledger((ledger || ''), created, key);
-CREATE SEQUENCE tidemill_ledger_token;
+CREATE INDEX tidemill_ledger_listing ON @tidemill_ledger((ledger || ''), created, key);
+CREATE SEQUENCE @tidemill_ledger_token;

@@ -19,8 +19,8 @@ import (
 const (
 	// Existing rows are checked before anything is written for them.
 	add = `WITH clock AS MATERIALIZED (SELECT date_trunc('milliseconds', coalesce($2::timestamptz, clock_timestamp())) AS now)
-		INSERT INTO tidemill_ledger(ledger, key, tenant, type, print, payload, created, state, holder, token, tries, started, until, call)
-		SELECT $1, k.key, k.tenant, k.type, k.print, k.payload, c.now, 2, k.holder, nextval('tidemill_ledger_token'), 1, c.now,
+		INSERT INTO @tidemill_ledger(ledger, key, tenant, type, print, payload, created, state, holder, token, tries, started, until, call)
+		SELECT $1, k.key, k.tenant, k.type, k.print, k.payload, c.now, 2, k.holder, nextval('@tidemill_ledger_token'), 1, c.now,
 			c.now + $3::bigint * interval '1 millisecond', k.call
 		FROM unnest($4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bigint[]) k(key, tenant, type, print, payload, holder, call), clock c
 		ORDER BY k.key
@@ -28,7 +28,7 @@ const (
 		RETURNING key, token, created, ctid`
 
 	byKey = ` FROM (SELECT k FROM unnest($2::bytea[]) k ORDER BY k OFFSET 0) asked,
-		LATERAL (SELECT * FROM tidemill_ledger WHERE ledger = $1 AND key = asked.k `
+		LATERAL (SELECT * FROM @tidemill_ledger WHERE ledger = $1 AND key = asked.k `
 
 	find = "SELECT " + columns + byKey + "OFFSET 0) found"
 
@@ -36,10 +36,10 @@ const (
 
 	clock = `SELECT date_trunc('milliseconds', coalesce($1::timestamptz, clock_timestamp()))`
 
-	tokens = `SELECT nextval('tidemill_ledger_token') FROM generate_series(1, $1::integer)`
+	tokens = `SELECT nextval('@tidemill_ledger_token') FROM generate_series(1, $1::integer)`
 
 	// An upsert of existing rows: it finds each by its key, under any plan.
-	again = `INSERT INTO tidemill_ledger AS t (ledger, key, tenant, type, created, state, holder, token, tries, started, until, call, cut)
+	again = `INSERT INTO @tidemill_ledger AS t (ledger, key, tenant, type, created, state, holder, token, tries, started, until, call, cut)
 		SELECT $1, v.key, '', '', v.started, 2, v.holder, v.token, v.tries, v.started, v.until, v.call, v.cut
 		FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::integer[], $6::timestamptz[], $7::timestamptz[], $8::bigint[], $9::boolean[])
 			v(key, holder, token, tries, started, until, call, cut)
@@ -130,7 +130,7 @@ func (l *Ledger) add(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (m
 		r.Begin(e, o, uint64(token), created.UTC())
 		added[e.Key] = r
 		return nil
-	}, add, l.o.Name, l.now(), millis(o.Lasts()), keysOf(es), tenants, types, prints, payloads, holders, calls)
+	}, l.db.Own(add), l.o.Name, l.now(), millis(o.Lasts()), keysOf(es), tenants, types, prints, payloads, holders, calls)
 	if err == nil {
 		l.places.keep(at)
 	}
@@ -148,7 +148,7 @@ func (l *Ledger) look(ctx context.Context, es []*ledger.Entry, o ledger.Begin) (
 	err = l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
 		b := &pgx.Batch{}
 		b.Queue(clock, l.now()) // before the rows: so no renewed lease seems over
-		b.Queue(find, l.o.Name, keysOf(es))
+		b.Queue(l.db.Own(find), l.o.Name, keysOf(es))
 		r := c.SendBatch(ctx, b)
 		if err = r.QueryRow().Scan(&now); err == nil {
 			found, err = records(r.Query())
@@ -182,7 +182,7 @@ func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, o
 	how := make([]ledger.Opening, len(es))
 	err = l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var err error
-		rows, err := tx.Query(ctx, lock, l.o.Name, keysOf(es))
+		rows, err := tx.Query(ctx, l.db.Own(lock), l.o.Name, keysOf(es))
 		if found, err = records(rows, err); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (l *Ledger) open(ctx context.Context, es []*ledger.Entry, o ledger.Begin, o
 func (l *Ledger) draw(ctx context.Context, tx pgx.Tx, n int) (now time.Time, fencing []uint64, err error) {
 	b := &pgx.Batch{}
 	b.Queue(clock, l.now())
-	b.Queue(tokens, n)
+	b.Queue(l.db.Own(tokens), n)
 	r := tx.SendBatch(ctx, b)
 	if err = r.QueryRow().Scan(&now); err == nil {
 		rows, failed := r.Query()
@@ -255,7 +255,7 @@ func (l *Ledger) again(ctx context.Context, tx pgx.Tx, begun []*ledger.Record) (
 		keys[i], holders[i], fencing[i], tries[i] = []byte(r.Key), []byte(r.Holder), int64(r.Token), int32(r.Tries)
 		started[i], until[i], calls[i], cut[i] = r.Started, r.Until, int64(r.Call), r.Cut
 	}
-	rows, err := tx.Query(ctx, again, l.o.Name, keys, holders, fencing, tries, started, until, calls, cut)
+	rows, err := tx.Query(ctx, l.db.Own(again), l.o.Name, keys, holders, fencing, tries, started, until, calls, cut)
 	return at, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
 		var token int64
 		var tid pgtype.TID

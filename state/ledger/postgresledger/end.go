@@ -20,13 +20,13 @@ import (
 // transaction may have changed them meanwhile, so the locked row is checked for its holder
 // and for not being Done, which is 3.
 const (
-	writeEnds = `UPDATE tidemill_ledger t SET state = v.state, result = v.result, err = v.err,
+	writeEnds = `UPDATE @tidemill_ledger t SET state = v.state, result = v.result, err = v.err,
 			ended = (SELECT date_trunc('milliseconds', coalesce($7::timestamptz, clock_timestamp())))
 		FROM `
 
 	write = writeEnds + `(SELECT v.*, found.place FROM (SELECT * FROM unnest($2::bytea[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[]) v(key, token, state, result, err)
 				ORDER BY key OFFSET 0) v,
-			LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = v.key OFFSET 0) found OFFSET 0) v
+			LATERAL (SELECT ctid AS place FROM @tidemill_ledger WHERE ledger = $1 AND key = v.key OFFSET 0) found OFFSET 0) v
 		WHERE t.ctid = v.place AND t.token = v.token AND t.state <> 3
 		RETURNING t.key, t.ended`
 
@@ -37,7 +37,7 @@ const (
 		WHERE t.ctid = v.place AND t.ledger IS NOT DISTINCT FROM $1 AND t.key IS NOT DISTINCT FROM v.key AND t.token = v.token AND t.state <> 3
 		RETURNING t.key, t.ended`
 
-	drop = `DELETE FROM tidemill_ledger WHERE ledger = $1 AND key = $2 AND token = $3 AND state <> 3
+	drop = `DELETE FROM @tidemill_ledger WHERE ledger = $1 AND key = $2 AND token = $3 AND state <> 3
 		RETURNING date_trunc('milliseconds', coalesce($4::timestamptz, clock_timestamp()))`
 
 	lockEnds = "SELECT key, token, state, ended" + byKey + "FOR UPDATE) found"
@@ -125,7 +125,7 @@ func (l *Ledger) writeBy(ctx context.Context, q querier, statement string, es []
 		fencing[i], states[i], results[i], causes[i] = int64(e.Token), int16(e.State), e.Result, []byte(ledger.Cause(e.Err))
 	}
 	ended := make(map[string]time.Time, len(es))
-	rows, err := q.Query(ctx, statement, append([]any{l.o.Name, keysOf(es), fencing, states, results, causes, l.now()}, more...)...)
+	rows, err := q.Query(ctx, l.db.Own(statement), append([]any{l.o.Name, keysOf(es), fencing, states, results, causes, l.now()}, more...)...)
 	return ended, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
 		var key []byte
 		var at time.Time
@@ -144,7 +144,7 @@ func (l *Ledger) drop(ctx context.Context, q querier, es []*ledger.Entry) (misse
 	sorted := slices.SortedFunc(slices.Values(es), func(a, b *ledger.Entry) int { return strings.Compare(a.Key, b.Key) })
 	b, ended := &pgx.Batch{}, make(map[string]time.Time, len(es))
 	for _, e := range sorted {
-		b.Queue(drop, l.o.Name, []byte(e.Key), int64(e.Token), l.now()).Query(func(rows pgx.Rows) error {
+		b.Queue(l.db.Own(drop), l.o.Name, []byte(e.Key), int64(e.Token), l.now()).Query(func(rows pgx.Rows) error {
 			return postgresdb.Each(rows, nil, func(rows pgx.Rows) error {
 				var at time.Time
 				err := rows.Scan(&at)
@@ -193,7 +193,7 @@ func (l *Ledger) judge(ctx context.Context, q querier, es []*ledger.Entry, ended
 // ends reads how entries ended, by key.
 func (l *Ledger) ends(ctx context.Context, q querier, statement string, es []*ledger.Entry) (map[string]*ledger.Record, error) {
 	found := make(map[string]*ledger.Record, len(es))
-	rows, err := q.Query(ctx, statement, l.o.Name, keysOf(es))
+	rows, err := q.Query(ctx, l.db.Own(statement), l.o.Name, keysOf(es))
 	return found, postgresdb.Each(rows, err, func(rows pgx.Rows) error {
 		var key []byte
 		var token int64

@@ -96,7 +96,7 @@ func explain(t *testing.T, db *postgresdb.DB, statement string) string {
 	}
 	var plan strings.Builder
 	if err := db.Tx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "PREPARE explained AS "+statement); err != nil {
+		if _, err := tx.Exec(ctx, "PREPARE explained AS "+db.Own(statement)); err != nil {
 			return err
 		}
 		lines, err := tx.Query(ctx, "EXPLAIN EXECUTE explained(NULL"+strings.Repeat(", NULL", arguments-1)+")", pgx.QueryExecModeSimpleProtocol)

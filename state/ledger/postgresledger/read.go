@@ -23,14 +23,14 @@ const (
 	// but may still wait for a row that is being changed.
 	isOver = "created < $3 AND (state IN (3, 5) AND ended < $3 OR state = 2 AND until < $3)"
 
-	findOver = `SELECT array_agg(key) FROM (SELECT key FROM tidemill_ledger WHERE ledger || '' = $1 AND ` + isOver + `
+	findOver = `SELECT array_agg(key) FROM (SELECT key FROM @tidemill_ledger WHERE ledger || '' = $1 AND ` + isOver + `
 		ORDER BY created, key LIMIT $2) over`
 
 	lockOver = "SELECT array_agg(key)" + byKey + "AND " + isOver + " FOR UPDATE SKIP LOCKED) found"
 
 	// Another statement than the one that locked them: it sees them as they were locked.
-	remove = `DELETE FROM tidemill_ledger WHERE ctid = ANY (ARRAY (SELECT place FROM unnest($2::bytea[]) k,
-		LATERAL (SELECT ctid AS place FROM tidemill_ledger WHERE ledger = $1 AND key = k OFFSET 0) found))`
+	remove = `DELETE FROM @tidemill_ledger WHERE ctid = ANY (ARRAY (SELECT place FROM unnest($2::bytea[]) k,
+		LATERAL (SELECT ctid AS place FROM @tidemill_ledger WHERE ledger = $1 AND key = k OFFSET 0) found))`
 )
 
 var (
@@ -45,7 +45,7 @@ func listing(behind, until, direction string) string {
 	return "SELECT " + columns + `, chosen FROM (
 			SELECT *, ($5::bytea = '' OR tenant = $5) AND ($6::bytea = '' OR type = $6) AND ($7::smallint = 0 OR state = $7) AS chosen,
 				lead(created) OVER (` + order + `) IS NULL AS last
-			FROM (SELECT * FROM tidemill_ledger WHERE ledger || '' = $1 AND (created, key) ` + behind + ` ($2::timestamptz, $3::bytea) AND created ` + until + ` $4::timestamptz` +
+			FROM (SELECT * FROM @tidemill_ledger WHERE ledger || '' = $1 AND (created, key) ` + behind + ` ($2::timestamptz, $3::bytea) AND created ` + until + ` $4::timestamptz` +
 		order + ` LIMIT $8) seen) judged
 		WHERE chosen OR last` + order + ` LIMIT $9`
 }
@@ -57,7 +57,7 @@ func (l *Ledger) Find(ctx context.Context, es []*ledger.Entry) error {
 	}
 	var found map[string]*ledger.Record
 	err := l.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
-		found, err = records(c.Query(ctx, find, l.o.Name, keysOf(es)))
+		found, err = records(c.Query(ctx, l.db.Own(find), l.o.Name, keysOf(es)))
 		return err
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *Ledger) page(ctx context.Context, statement string, args ...any) (seen 
 		r.Record, err = scan(rows, &r.chosen)
 		seen = append(seen, r)
 		return err
-	}, statement, args...)
+	}, l.db.Own(statement), args...)
 	return seen, err
 }
 
@@ -141,13 +141,13 @@ func (l *Ledger) Expire(ctx context.Context, before time.Time, limit int) (int, 
 	b := time.UnixMilli(wire.MillisUp(before))
 	err := l.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var keys [][]byte
-		if err := tx.QueryRow(ctx, findOver, l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
+		if err := tx.QueryRow(ctx, l.db.Own(findOver), l.o.Name, cmp.Or(max(limit, 0), ledger.DefaultExpire), b).Scan(&keys); err != nil || len(keys) == 0 {
 			return err
 		}
-		if err := tx.QueryRow(ctx, lockOver, l.o.Name, keys, b).Scan(&keys); err != nil || len(keys) == 0 {
+		if err := tx.QueryRow(ctx, l.db.Own(lockOver), l.o.Name, keys, b).Scan(&keys); err != nil || len(keys) == 0 {
 			return err
 		}
-		tag, err := tx.Exec(ctx, remove, l.o.Name, keys)
+		tag, err := tx.Exec(ctx, l.db.Own(remove), l.o.Name, keys)
 		n = tag.RowsAffected()
 		return err
 	})

@@ -23,7 +23,7 @@ func (s *Store) Overrides(ctx context.Context, most int) (all []person.Override,
 		o.Distinct, o.Version = string(distinct), uint64(version)
 		all = append(all, o)
 		return err
-	}, "SELECT seq, project_id, distinct_id, person_id, version FROM tidemill_person_overrides ORDER BY seq LIMIT $1", max(most, 0))
+	}, s.db.Own("SELECT seq, project_id, distinct_id, person_id, version FROM @tidemill_person_overrides ORDER BY seq LIMIT $1"), max(most, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read overrides: %w", err)
 	}
@@ -32,7 +32,7 @@ func (s *Store) Overrides(ctx context.Context, most int) (all []person.Override,
 
 // Relayed is person.Outbox.
 func (s *Store) Relayed(ctx context.Context, seq int64) error {
-	if _, err := s.db.Exec(ctx, "DELETE FROM tidemill_person_overrides WHERE seq <= $1", seq); err != nil {
+	if _, err := s.db.Exec(ctx, s.db.Own("DELETE FROM @tidemill_person_overrides WHERE seq <= $1"), seq); err != nil {
 		return fmt.Errorf("remove relayed overrides: %w", err)
 	}
 	return nil
@@ -52,16 +52,16 @@ func (s *Store) Keep(ctx context.Context, merges []person.Merge) error {
 		force, at = append(force, m.Force), append(at, m.At.UnixMilli())
 	}
 	err := s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "LOCK TABLE tidemill_kept_merges IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+		if _, err := tx.Exec(ctx, s.db.Own("LOCK TABLE @tidemill_kept_merges IN SHARE ROW EXCLUSIVE MODE")); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO tidemill_kept_merges(claim, project_id, distinct_id, other, event, force, at_milli)
+		if _, err := tx.Exec(ctx, s.db.Own(`INSERT INTO @tidemill_kept_merges(claim, project_id, distinct_id, other, event, force, at_milli)
 			SELECT k.* FROM unnest($1::bytea[], $2::uuid[], $3::bytea[], $4::bytea[], $5::uuid[], $6::bool[], $7::bigint[]) k
-			ON CONFLICT DO NOTHING`, claims, projects, distinct, others, events, force, at); err != nil {
+			ON CONFLICT DO NOTHING`), claims, projects, distinct, others, events, force, at); err != nil {
 			return err
 		}
 		var n int
-		if err := tx.QueryRow(ctx, "SELECT count(*) FROM tidemill_kept_merges").Scan(&n); err != nil {
+		if err := tx.QueryRow(ctx, s.db.Own("SELECT count(*) FROM @tidemill_kept_merges")).Scan(&n); err != nil {
 			return err
 		}
 		if n > person.MaxKept {
@@ -85,7 +85,7 @@ func (s *Store) Oldest(ctx context.Context, most int) (all []person.Merge, err e
 		m.Distinct, m.Other, m.At = string(distinct), string(other), time.UnixMilli(at).UTC()
 		all = append(all, m)
 		return err
-	}, "SELECT project_id, distinct_id, other, event, force, at_milli FROM tidemill_kept_merges ORDER BY seq LIMIT $1", max(most, 0))
+	}, s.db.Own("SELECT project_id, distinct_id, other, event, force, at_milli FROM @tidemill_kept_merges ORDER BY seq LIMIT $1"), max(most, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read failed merges: %w", err)
 	}
@@ -98,7 +98,7 @@ func (s *Store) Done(ctx context.Context, merges []person.Merge) error {
 	for i := range merges {
 		claims[i] = claim(&merges[i])
 	}
-	if _, err := s.db.Exec(ctx, "DELETE FROM tidemill_kept_merges WHERE claim = ANY($1)", claims); err != nil {
+	if _, err := s.db.Exec(ctx, s.db.Own("DELETE FROM @tidemill_kept_merges WHERE claim = ANY($1)"), claims); err != nil {
 		return fmt.Errorf("remove %d failed merges: %w", len(merges), err)
 	}
 	return nil

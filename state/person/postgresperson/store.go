@@ -43,8 +43,8 @@ const (
 
 	deletePersons = `DELETE FROM persons WHERE id = ANY($1)`
 
-	insertOverrides = `WITH last AS (UPDATE tidemill_person_override_seq SET seq = seq + cardinality($1::uuid[]) RETURNING seq)
-		INSERT INTO tidemill_person_overrides(seq, project_id, distinct_id, person_id, version)
+	insertOverrides = `WITH last AS (UPDATE @tidemill_person_override_seq SET seq = seq + cardinality($1::uuid[]) RETURNING seq)
+		INSERT INTO @tidemill_person_overrides(seq, project_id, distinct_id, person_id, version)
 		SELECT last.seq - cardinality($1::uuid[]) + k.i, k.project, k.distinct_id, k.person, k.version
 		FROM last, unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bigint[]) WITH ORDINALITY k(project, distinct_id, person, version, i)
 		RETURNING seq`
@@ -237,7 +237,7 @@ func (b *batch) storeMoves(todo *pgx.Batch) {
 		projects, distinct = append(projects, l.Project), append(distinct, []byte(l.Distinct))
 		persons, versions = append(persons, l.Person), append(versions, int64(l.Version))
 	}
-	todo.Queue(insertOverrides, projects, distinct, persons, versions).Query(func(rows pgx.Rows) error {
+	todo.Queue(b.s.db.Own(insertOverrides), projects, distinct, persons, versions).Query(func(rows pgx.Rows) error {
 		return postgresdb.Each(rows, nil, func(r pgx.Rows) error {
 			var seq int64
 			err := r.Scan(&seq)

@@ -45,13 +45,13 @@ func Spec() table.Spec[Record] {
 			" created, updated, CAST(attributes AS TEXT) AS attributes FROM profile_record WHERE key >= x'70'",
 		Postgres: `SELECT convert_from(substring(key FROM 2 FOR position('\x00'::bytea IN key) - 2), 'UTF8') AS tenant,` +
 			` encode(substring(key FROM position('\x00'::bytea IN key) + 1), 'hex')::uuid AS id,` +
-			` created, updated, convert_from(attributes, 'UTF8')::json AS attributes FROM tidemill_profile_record WHERE key >= '\x70'`,
+			` created, updated, convert_from(attributes, 'UTF8')::json AS attributes FROM @tidemill_profile_record WHERE key >= '\x70'`,
 	}, {Name: "profile_identity",
 		SQLite: "SELECT CAST(substr(key, 2, instr(key, x'00') - 2) AS TEXT) AS tenant, CAST(CAST(substr(key, 1, 1) AS TEXT) AS INTEGER) AS kind," +
 			" CAST(substr(key, instr(key, x'00') + 1) AS TEXT) AS value, profile FROM profile_record WHERE key < x'70'",
 		Postgres: `SELECT convert_from(substring(key FROM 2 FOR position('\x00'::bytea IN key) - 2), 'UTF8') AS tenant,` +
 			` (get_byte(key, 0) - 48)::smallint AS kind, convert_from(substring(key FROM position('\x00'::bytea IN key) + 1), 'UTF8') AS value,` +
-			` encode(profile, 'hex')::uuid AS profile FROM tidemill_profile_record WHERE key < '\x70'`,
+			` encode(profile, 'hex')::uuid AS profile FROM @tidemill_profile_record WHERE key < '\x70'`,
 	}}}
 }
 

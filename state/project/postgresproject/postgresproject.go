@@ -33,10 +33,10 @@ func New(ctx context.Context, db *postgresdb.DB) (*Projects, error) {
 // the key's SHA-256 in hex, or by one that is the key itself. A hash that Ensure has stored
 // is not accepted as a key: reading the table must not be enough to send.
 const byKey = `SELECT id, name FROM projects p WHERE
-		id IN (SELECT project_id FROM tidemill_project_keys WHERE hash = $1)
+		id IN (SELECT project_id FROM @tidemill_project_keys WHERE hash = $1)
 		OR token = $2
 		OR sha256(decode(replace(token, '\', '\\'), 'escape')) = $1
-			AND NOT EXISTS (SELECT FROM tidemill_project_keys k WHERE encode(k.hash, 'hex') = p.token AND k.project_id = p.id)
+			AND NOT EXISTS (SELECT FROM @tidemill_project_keys k WHERE encode(k.hash, 'hex') = p.token AND k.project_id = p.id)
 	ORDER BY id LIMIT 1`
 
 // ensureLock is an advisory lock of this database, held while a project is ensured. It can
@@ -52,7 +52,7 @@ func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Ha
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(ensureLock)); err != nil {
 			return err
 		}
-		owner, err := one(tx.QueryRow(ctx, byKey, key[:], hex.EncodeToString(key[:])))
+		owner, err := one(tx.QueryRow(ctx, s.db.Own(byKey), key[:], hex.EncodeToString(key[:])))
 		if err == nil && owner.ID != p.ID {
 			return project.ErrKeyTaken
 		}
@@ -75,7 +75,7 @@ func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Ha
 		if owner.ID == p.ID {
 			return nil
 		}
-		_, err = tx.Exec(ctx, "INSERT INTO tidemill_project_keys(hash, project_id) VALUES ($1, $2)", key[:], p.ID)
+		_, err = tx.Exec(ctx, s.db.Own("INSERT INTO @tidemill_project_keys(hash, project_id) VALUES ($1, $2)"), key[:], p.ID)
 		return err
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Projects) Ensure(ctx context.Context, p project.Project, key project.Ha
 
 // ByKey implements project.Projects.
 func (s *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project, error) {
-	return s.find(ctx, byKey, key[:], hex.EncodeToString(key[:]))
+	return s.find(ctx, s.db.Own(byKey), key[:], hex.EncodeToString(key[:]))
 }
 
 // Find implements project.Projects.

@@ -114,7 +114,7 @@ func TestKeysAreFoundByAnIndex(t *testing.T) {
 		err := r.Scan(&line)
 		plan.WriteString(line + "\n")
 		return err
-	}, "EXPLAIN "+strings.NewReplacer("$1", `'\x00'::bytea`, "$2", "'x'").Replace(postgresproject.ByKeyStatement)); err != nil {
+	}, "EXPLAIN "+strings.NewReplacer("$1", `'\x00'::bytea`, "$2", "'x'").Replace(db.Own(postgresproject.ByKeyStatement))); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(plan.String(), "Seq Scan on projects") {

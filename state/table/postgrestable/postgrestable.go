@@ -39,48 +39,11 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 	if err != nil {
 		return nil, err
 	}
-	s := &Store[T]{db: db, of: l, sql: statementsOf(l)}
-	for range tries {
-		if err = db.Tx(ctx, s.open); !postgresdb.Locked(err) {
-			break
-		}
-	}
-	if err != nil {
+	s := &Store[T]{db: db, of: l, sql: statementsOf(l, db.Own)}
+	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", l.Name, err)
 	}
 	return s, nil
-}
-
-// tries is how often a table is opened whose lock others hold, each time for two seconds. Between,
-// those that wait behind us go on.
-const tries = 10
-
-// open makes the table, or adds the fields and orders that it lacks.
-func (s *Store[T]) open(ctx context.Context, tx pgx.Tx) error {
-	for _, q := range registry { // one process at a time
-		if _, err := tx.Exec(ctx, q); err != nil {
-			return err
-		}
-	}
-	var made, ddl string
-	err := tx.QueryRow(ctx, "SELECT spec FROM tidemill_tables WHERE name=$1", s.of.Name).Scan(&made)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		ddl = schema(s.of)
-	case err != nil:
-		return err
-	default:
-		lacks, _, err := s.of.Fit(made)
-		if err != nil || lacks.None() {
-			return err
-		}
-		ddl = addition(s.of, lacks)
-	}
-	if _, err := tx.Exec(ctx, ddl, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err
-	}
-	_, err = tx.Exec(ctx, "INSERT INTO tidemill_tables(name, spec) VALUES($1, $2) ON CONFLICT(name) DO UPDATE SET spec=excluded.spec", s.of.Name, s.of.Signature())
-	return err
 }
 
 // In is the table in a transaction of its database, which is REPEATABLE READ.

@@ -101,7 +101,7 @@ func TestAViewIsReadBySQL(t *testing.T) {
 	testenv.Need(t)
 	db := connect(t, testenv.Postgres(t))
 	spec := tabletest.Spec("t")
-	spec.Views = []table.View{{Name: "seen", SQLite: "SELECT 1", Postgres: `SELECT convert_from("key", 'UTF8') AS name FROM "tidemill_t" WHERE "state"=1`}}
+	spec.Views = []table.View{{Name: "seen", SQLite: "SELECT 1", Postgres: `SELECT convert_from("key", 'UTF8') AS name FROM @tidemill_t WHERE "state"=1`}}
 	newest := spec.Fields[len(spec.Fields)-1]
 	spec.Fields = spec.Fields[:len(spec.Fields)-1]
 	for i := range 3 { // made, opened again, and opened with one field more

@@ -10,15 +10,6 @@ import (
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
 
-// registry is where the specs of all tables are kept. The lock is held to the end of the
-// transaction; its number is one that nothing else uses.
-var registry = []string{
-	"SET LOCAL client_min_messages = warning",
-	"SET LOCAL lock_timeout = '2s'",
-	"SELECT pg_advisory_xact_lock(7203115942066317002)",
-	"CREATE TABLE IF NOT EXISTS tidemill_tables(name text PRIMARY KEY, spec text NOT NULL)",
-}
-
 // statements are the texts that do not change from call to call.
 type statements struct{ name, put, make, drop, next, add, counts, fold string }
 
@@ -52,52 +43,6 @@ func (s *Store[T]) some(only []string) (*some[T], error) {
 	return made, nil
 }
 
-// schema makes a table. No name of a table begins with _.
-func schema[T any](l *layout.Layout[T]) string {
-	var b strings.Builder
-	n := layout.Quote("tidemill_" + l.Name)
-	// Rows are written again, often those of one transaction together, when none of them can make
-	// room for another: so a page has room for all of them, which keeps that from touching indexes.
-	fmt.Fprintf(&b, "CREATE TABLE %s(%s, PRIMARY KEY(%s)) WITH (fillfactor = 45);\n", n, layout.List(l.Fields, func(i int, name string) string {
-		return name + " " + define(l.Fields[i].At(new(T)))
-	}), layout.Quote(l.Fields[0].Name))
-	for _, o := range l.Orders {
-		b.WriteString(index(l, o.Name))
-	}
-	fmt.Fprintf(&b, "CREATE SEQUENCE %s;\n", layout.Quote("tidemill__"+l.Name+"_next"))
-	if l.Count.Of != nil {
-		fmt.Fprintf(&b, "CREATE TABLE %s(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name bytea NOT NULL, n bigint NOT NULL);\n", layout.Quote("tidemill__"+l.Name+"_counts"))
-	}
-	for _, v := range l.Views {
-		b.WriteString(view(v))
-	}
-	return b.String()
-}
-
-func view(v table.View) string {
-	return fmt.Sprintf("CREATE VIEW %s AS %s;\n", layout.Quote("tidemill_"+v.Name), v.Postgres)
-}
-
-func index[T any](l *layout.Layout[T], order string) string {
-	return fmt.Sprintf("CREATE INDEX ON %s(%s);\n", layout.Quote("tidemill_"+l.Name), layout.Names(l.Order(order)))
-}
-
-// addition adds to a table what it lacks.
-func addition[T any](l *layout.Layout[T], lacks layout.Part) string {
-	var b strings.Builder
-	for _, f := range lacks.Fields {
-		fmt.Fprintf(&b, "ALTER TABLE %s ADD COLUMN %s %s;\n", layout.Quote("tidemill_"+l.Name), layout.Quote(f.Name), define(f.Zero()))
-	}
-	for _, o := range lacks.Orders {
-		b.WriteString(index(l, o.Name))
-	}
-	for _, v := range l.Views {
-		fmt.Fprintf(&b, "DROP VIEW IF EXISTS %s;\n", layout.Quote("tidemill_"+v.Name))
-		b.WriteString(view(v))
-	}
-	return b.String()
-}
-
 // define is the column of a field, as At returns it: its zero is what rows have that were written
 // without it.
 func define(at any) string {
@@ -108,8 +53,9 @@ func define(at any) string {
 	return typeOf(at) + " NOT NULL DEFAULT " + zero
 }
 
-func statementsOf[T any](l *layout.Layout[T]) statements {
-	n, counts := layout.Quote("tidemill_"+l.Name), layout.Quote("tidemill__"+l.Name+"_counts")
+// statementsOf makes the texts; own puts names into their schema.
+func statementsOf[T any](l *layout.Layout[T], own func(string) string) statements {
+	n, counts := own("@tidemill_"+l.Name), own("@tidemill__"+l.Name+"_counts")
 	insert := "INSERT INTO " + n + "(" + layout.Names(l.Fields) + ") SELECT * FROM " + unnest(l.Fields) + " ON CONFLICT(" + layout.Quote(l.Fields[0].Name) + ") DO "
 	return statements{
 		name: n,
@@ -118,7 +64,7 @@ func statementsOf[T any](l *layout.Layout[T]) statements {
 			layout.List(l.Fields[1:], func(_ int, name string) string { return name + "=excluded." + name }),
 		drop: "DELETE FROM " + n + " WHERE " + layout.Quote(l.Fields[0].Name) + " = ANY($1::bytea[])",
 		// Each number of the sequence stands for as many as are taken at once.
-		next:   fmt.Sprintf("SELECT nextval('%s')", layout.Quote("tidemill__"+l.Name+"_next")),
+		next:   fmt.Sprintf("SELECT nextval('%s')", own("@tidemill__"+l.Name+"_next")),
 		add:    "INSERT INTO " + counts + "(name, n) SELECT * FROM unnest($1::bytea[], $2::bigint[])",
 		counts: "SELECT name, sum(n)::bigint, count(*) FROM " + counts + " GROUP BY name",
 		fold:   "WITH gone AS (DELETE FROM " + counts + " WHERE id IN (SELECT id FROM " + counts + " FOR UPDATE SKIP LOCKED) RETURNING name, n) INSERT INTO " + counts + "(name, n) SELECT name, sum(n) FROM gone GROUP BY name HAVING sum(n) <> 0",
