@@ -67,6 +67,7 @@ type commands struct {
 	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
+	Postgres   postgresCmd   `cmd:"" help:"Prepare a PostgreSQL: roles, and tables of a new version."`
 	Token      tokenCmd      `cmd:"" help:"Print the API's token, for programs that use the API."`
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

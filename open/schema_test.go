@@ -2,6 +2,7 @@ package open_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/open"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
@@ -35,12 +38,20 @@ type instance struct {
 
 func newInstance(t *testing.T, url string) instance {
 	t.Helper()
-	db, err := open.Postgres(t.Context(), tidemill.NewSecret(url), 0)
+	i, err := tryInstance(t, url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(db.Close)
-	i := instance{db: db}
+	return i
+}
+
+func tryInstance(t *testing.T, url string) (i instance, err error) {
+	t.Helper()
+	if i.db, err = open.Postgres(t.Context(), tidemill.NewSecret(url), 0); err != nil {
+		return i, err
+	}
+	t.Cleanup(i.db.Close)
+	db := i.db
 	var errs [6]error
 	_, errs[0] = postgrestable.New(t.Context(), db, tablelock.Spec())
 	_, errs[1] = postgrestable.New(t.Context(), db, tableprofile.Spec())
@@ -48,12 +59,7 @@ func newInstance(t *testing.T, url string) instance {
 	i.log, errs[3] = postgresledger.New(t.Context(), db, postgresledger.Options{})
 	i.persons, errs[4] = postgresperson.New(t.Context(), db, postgresperson.Options{})
 	i.projects, errs[5] = postgresproject.New(t.Context(), db)
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return i
+	return i, errors.Join(errs[:]...)
 }
 
 // relations are those of a database by schema.
@@ -122,4 +128,90 @@ func TestASchemaIsAPlainName(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+}
+
+// The program runs as a role that makes no table, on tables of another role, in a schema of their own
+// and without one.
+func TestAProgramNeedsNoRightToMakeTables(t *testing.T) {
+	testenv.Need(t)
+	for _, schema := range []string{"", "own"} {
+		owner, role := testenv.Name("owner"), testenv.Name("role")
+		url := testenv.Postgres(t)
+		admin, err := open.Postgres(t.Context(), tidemill.NewSecret(url), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(statements string) {
+			t.Helper()
+			if _, err := admin.Exec(context.Background(), statements, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() {
+			run("DROP OWNED BY " + owner + " CASCADE")
+			run("DROP OWNED BY " + role)
+			run("DROP ROLE " + owner + ", " + role)
+			admin.Close()
+		})
+		grants, err := postgresdb.Grants(schema, owner, role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(grants)
+		as := func(who string) string {
+			u := strings.Replace(url, "postgres://postgres@", "postgres://"+who+"@", 1)
+			if schema != "" {
+				u += "&schema=" + schema
+			}
+			return u
+		}
+		if _, err := tryInstance(t, as(role)); tidemill.KindOf(err) != tidemill.Credentials {
+			t.Errorf("the program before there are tables: %v; want that it has no right", err)
+		}
+		newInstance(t, as(owner))
+		run(grants) // again, with tables
+		i := newInstance(t, as(role))
+		id := uuid.New()
+		es := []*ledger.Entry{{Key: "k"}}
+		refs := []person.Ref{{Project: id, Distinct: "a"}, {Project: id, Distinct: "b"}}
+		for _, err := range []error{
+			i.log.Begin(t.Context(), es, ledger.Begin{}),
+			i.projects.Ensure(t.Context(), project.Project{ID: id, Name: "shop"}, project.Hash{1}),
+			i.persons.Apply(t.Context(), []person.Change{{Ref: refs[0], At: time.UnixMilli(1)}}),
+			i.persons.Merge(t.Context(), []person.Merge{{Ref: refs[0], Other: "b", At: time.UnixMilli(1)}}, make([]person.Outcome, 1)),
+			i.persons.Keep(t.Context(), []person.Merge{{Ref: refs[0], Other: "b", At: time.UnixMilli(1)}}),
+		} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := i.db.Exec(t.Context(), "CREATE TABLE theirs(a int)"); tidemill.KindOf(err) != tidemill.Credentials {
+			t.Errorf("the program makes a table: %v", err)
+		}
+		if f := rights(t, i.db); f.Verdict != preflight.OK {
+			t.Errorf("with all rights: %+v", f)
+		}
+		run("REVOKE UPDATE ON projects FROM " + role + "; REVOKE USAGE ON SEQUENCE " + dot(schema) + "tidemill_ledger_token FROM " + role)
+		if f := rights(t, i.db); f.Verdict != preflight.Fail || !strings.Contains(f.Detail, "lacks UPDATE on projects, USAGE on "+dot(schema)+"tidemill_ledger_token") || !strings.Contains(f.Advice, "tidemill postgres grants") {
+			t.Errorf("without two of them: %+v", f)
+		}
+	}
+}
+
+func dot(schema string) string {
+	if schema == "" {
+		return ""
+	}
+	return schema + "."
+}
+
+func rights(t *testing.T, db *open.PostgresDB) preflight.Finding {
+	t.Helper()
+	for _, f := range postgresdb.Inspect(t.Context(), db) {
+		if f.Check == "postgres: rights" {
+			return f
+		}
+	}
+	t.Fatal("nobody looks at the rights")
+	return preflight.Finding{}
 }

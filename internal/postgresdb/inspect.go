@@ -41,7 +41,7 @@ func Inspect(ctx context.Context, d *DB) []preflight.Finding {
 		return []preflight.Finding{{Check: "postgres", Verdict: preflight.Fail, Detail: err.Error(), Advice: "make the server answer; nothing is lost meanwhile"}}
 	}
 	s.version, _ = strconv.Atoi(s.settings["server_version_num"])
-	return s.findings()
+	return append(s.findings(), d.judgeRights(ctx))
 }
 
 func (s *server) findings() []preflight.Finding {

@@ -58,7 +58,7 @@ func TestInspectReadsTheServer(t *testing.T) {
 		got[f.Check] = f.Verdict
 	}
 	want := map[string]string{"postgres: version": "ok", "postgres: writable": "fail", "postgres: fsync": "ok", "postgres: full_page_writes": "ok",
-		"postgres: synchronous_commit": "fail", "postgres: server_encoding": "ok", "postgres: max_connections": "ok", "postgres: sessions": "ok"}
+		"postgres: synchronous_commit": "fail", "postgres: server_encoding": "ok", "postgres: max_connections": "ok", "postgres: sessions": "ok", "postgres: rights": "ok"}
 	if !maps.Equal(got, want) {
 		t.Errorf("Inspect found %v, want %v", got, want)
 	}
