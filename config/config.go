@@ -27,6 +27,7 @@ type Config struct {
 	Log      Log       `yaml:"log"`
 	LogFiles LogFiles  `yaml:"log_files"`
 	Admin    Admin     `yaml:"admin"`
+	Console  Console   `yaml:"console"`
 	HTTP     HTTP      `yaml:"http"`
 	Projects []Project `yaml:"projects" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
 

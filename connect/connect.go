@@ -21,6 +21,7 @@ import (
 	"github.com/tidemill/tidemill/internal/apitoken"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/metrics"
@@ -111,8 +112,30 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.keepOnce(ctx, api); err != nil {
 		return nil, err
 	}
+	if err := i.keepPeople(ctx, api); err != nil {
+		return nil, err
+	}
 	i.handle(api)
 	return i, nil
+}
+
+// keepPeople gives the API who may come in beside the owner of its token.
+func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
+	c := i.Config.Console
+	api.People = access.Options{Hosts: c.Hosts, Idle: c.Sessions.Idle, Absolute: c.Sessions.Absolute, NoPassword: !c.Passwords, Now: i.Now}
+	people, err := i.Access(ctx)
+	if err != nil || people == nil {
+		return err
+	}
+	api.People.Store = people
+	i.Loops = append(i.Loops, flow.Loop{Name: "sessions", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
+		for {
+			if n, err := people.Sweep(ctx, i.Now(), 1000); n == 0 || err != nil {
+				return err
+			}
+		}
+	}})
+	return nil
 }
 
 // keepOnce gives the API the ledger of its idempotency keys.

@@ -2,8 +2,6 @@ package system
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -15,9 +13,6 @@ import (
 	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/source/kafkasource"
-	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
-	"github.com/tidemill/tidemill/state/ledger/redisledger"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
@@ -125,27 +120,6 @@ func (h *Host) SQLiteLedger(ctx context.Context, db *sqlitedb.DB, name string) (
 		return nil, err
 	}
 	return tableledger.New(t, tableledger.Options{Now: h.Now}), nil
-}
-
-// Ledger is a ledger that as many instances share as can, of what systems have asked for: in the
-// common PostgreSQL, else the common Redis, else the embedded database, else any Redis; nil: nowhere.
-func (h *Host) Ledger(ctx context.Context, name string) (ledger.Store, error) {
-	if db, ok := h.servers["postgres "+string(h.Config.Postgres.URL)].(*postgresdb.DB); ok {
-		return postgresledger.New(ctx, db, postgresledger.Options{Name: name})
-	}
-	c, shared := h.servers["redis "+string(h.Config.Redis.URL)].(redisconn.Client)
-	if !shared && h.file != nil {
-		return h.SQLiteLedger(ctx, h.file.DB, name)
-	}
-	for _, key := range slices.Sorted(maps.Keys(h.servers)) {
-		if other, ok := h.servers[key].(redisconn.Client); ok && c == nil {
-			c = other
-		}
-	}
-	if c == nil {
-		return nil, nil
-	}
-	return redisledger.New(c, redisledger.Options{Name: name})
 }
 
 // KafkaSource is a pipeline's member of a consumer group; instance: it keeps its name over

@@ -22,10 +22,10 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
-	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 )
@@ -66,7 +66,8 @@ type Parts struct {
 	Owners     []Owner  // of all systems that this program has
 	Documents  [][]byte // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
-	Once       ledger.Ledger // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
+	People     access.Options // who comes in beside the owner of Key; what stands in other parts is not set here
+	Once       ledger.Ledger  // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -90,13 +91,9 @@ func (p *Parts) AddLetters(system string, s deadletter.Store) {
 // API is the handler of everything under Prefix.
 type API struct {
 	Parts
-	mux  *http.ServeMux
-	safe *http.CrossOriginProtection
-	does []operation.Handler
-
-	refusals *request.Refusals
-	guesses  *request.Guesses
-	refused  *prometheus.CounterVec // reason
+	mux   *http.ServeMux
+	guard *access.Guard
+	does  []operation.Handler
 }
 
 // Room is a part of the API, which an instance may not have.
@@ -115,17 +112,17 @@ func in(here bool, missing string) string {
 
 // New makes the API.
 func New(p Parts) *API {
-	a := &API{Parts: p, mux: http.NewServeMux(), safe: http.NewCrossOriginProtection()}
+	a := &API{Parts: p, mux: http.NewServeMux()}
 	if a.Common == nil {
 		a.Common = &answer.Common{}
 	}
 	if a.Log == nil {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
-	a.refusals = request.NewRefusals(a.Log.With("system", "api"), time.Now)
-	a.guesses = request.NewGuesses(a.Log.With("system", "api"), "tokens")
-	a.refused = newRefused(a.Metrics)
-	for _, r := range slices.Concat(a.instance(), []Room{a.deadLetters(), a.queueing()}, a.Rooms) {
+	gate := a.People
+	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
+	a.guard = access.New(gate)
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.deadLetters(), a.queueing()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {
@@ -140,7 +137,9 @@ func New(p Parts) *API {
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
 				if err := may(caller.From(req.Context()), h.Description); err != nil {
 					a.fail(w, req, err)
-				} else if h.Method != http.MethodPost || h.OwnKey || len(req.Header.Values(operation.IdempotencyKey)) == 0 {
+				} else if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
+					a.fail(w, req, operation.Refuse(http.StatusBadRequest, "%s takes no Idempotency-Key, as nothing is kept of its secret: leave it out", h.ID))
+				} else if h.Method != http.MethodPost || h.OwnKey || len(keys) == 0 {
 					do(w, req) // entries have ids that are made of the key
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
@@ -167,7 +166,7 @@ func (a *API) Operations() []operation.Handler { return slices.Clone(a.does) }
 
 // ServeHTTP admits the caller and answers.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	who, err := a.admit(r)
+	who, err := a.guard.Caller(r)
 	if err != nil {
 		protect(w)
 		a.fail(w, r, err)

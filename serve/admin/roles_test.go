@@ -19,6 +19,10 @@ import (
 var rolesOf = map[string]caller.Role{
 	"search": caller.Operator, // it looks into payloads
 
+	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, // of their own
+	"listUsers": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
+	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
+
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
 	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
 	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key

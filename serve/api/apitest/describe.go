@@ -269,7 +269,7 @@ func (d *describer) operation(o *operation.Description) object {
 		}
 		parameters = append(parameters, one)
 	}
-	if o.Method == http.MethodPost && !o.OwnKey { // which says its own
+	if o.Method == http.MethodPost && !o.OwnKey && !o.Secret { // which says its own
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
 	}
 	if len(parameters) > 0 {

@@ -49,6 +49,7 @@ type Description struct {
 	Gives  reflect.Type // the answer, or a line of it
 	Params []Param
 	OwnKey bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
+	Secret bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
 	Role   caller.Role // who may do it, at least
 }
 
@@ -195,6 +196,12 @@ func (JSON[T]) Form() reflect.Type { return reflect.TypeFor[T]() }
 // WithOwnKey is an operation that lets an IdempotencyKey into what it makes.
 func (o Operation[Q, A]) WithOwnKey() Operation[Q, A] {
 	o.OwnKey = true
+	return o
+}
+
+// WithSecret is an operation whose request or answer has a secret.
+func (o Operation[Q, A]) WithSecret() Operation[Q, A] {
+	o.Secret = true
 	return o
 }
 

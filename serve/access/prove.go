@@ -1,0 +1,122 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/access"
+)
+
+// way is how somebody wants to come in.
+func (p *Proof) way() string {
+	switch {
+	case p.Link != "":
+		return "link"
+	case p.Token != "":
+		return "token"
+	}
+	return "password"
+}
+
+// claims is who somebody says that they are.
+func (p *Proof) claims() string {
+	if p.way() == "password" && CheckName(p.Name) == nil {
+		return p.Name
+	}
+	return "nobody"
+}
+
+// wrong is the answer to every proof that is wrong: it does not say what of it.
+var wrong = map[string]string{
+	"password": "name or password is wrong",
+	"token":    "the token is wrong, or its time is over",
+	"link":     "the link was used, or its time is over: `tidemill console link` prints another",
+}
+
+// prove is the session, not yet begun, of somebody who proves who they are. Those who try many are
+// delayed: by their address, and by the name that they try.
+func (g *Guard) prove(r *http.Request, by Proof) (*access.Grant, error) {
+	from, name := "from "+network(g.from(r)), ""
+	keys := []string{from}
+	if by.way() == "password" {
+		name = "of " + strings.ToLower(by.Name[:min(len(by.Name), access.MaxName)])
+		keys = append(keys, name)
+	}
+	if wait := g.tries.begin(keys...); wait > 0 {
+		return nil, slow(wait)
+	}
+	s, err := g.proven(r, by)
+	switch {
+	case err == nil:
+		g.tries.forgive(true, keys...)
+		return s, nil
+	case errors.Is(err, access.ErrUnknown):
+		return nil, nobody("%s", wrong[by.way()])
+	}
+	g.tries.forgive(false, keys...) // it was no guess
+	if p, ok := errors.AsType[*operation.Problem](err); ok {
+		return nil, p
+	}
+	return nil, away(err)
+}
+
+// proven is prove; access.ErrUnknown says that the proof is wrong.
+func (g *Guard) proven(r *http.Request, by Proof) (*access.Grant, error) {
+	ctx := r.Context()
+	switch by.way() {
+	case "link":
+		if err := local(r); err != nil {
+			return nil, operation.Refuse(http.StatusForbidden, "a link lets in on this machine only")
+		}
+		l, err := g.o.Store.Remove(ctx, access.Link, access.IDOf(by.Link))
+		if err == nil && g.over(&l) {
+			err = access.ErrUnknown
+		}
+		return &access.Grant{Name: l.Name, Role: l.Role, By: "link"}, err
+	case "token":
+		given := strings.TrimSpace(by.Token)
+		if g.isKey(given) {
+			return &access.Grant{Name: keyName, Role: access.Admin, By: "key", Hash: access.IDOf(keyName + given)}, nil
+		}
+		t, err := g.token(ctx, given)
+		if err != nil {
+			return nil, err
+		}
+		g.note(ctx, t)
+		return &access.Grant{Name: t.Name, Role: t.Role, By: "token"}, nil
+	}
+	if g.o.NoPassword {
+		return nil, operation.Refuse(http.StatusForbidden, "nobody logs in by a password here (console.passwords)")
+	}
+	u, err := g.CheckPassword(ctx, by.Name, by.Password)
+	return &access.Grant{Name: u.Name, Role: u.Role, By: "password"}, err
+}
+
+// Confirm wants the password of a caller again, before something of their own is changed. Those who
+// try many are delayed as at the login.
+func (g *Guard) Confirm(ctx context.Context, who caller.Caller, password string) error {
+	name := "of " + who.Name
+	if wait := g.tries.begin(name); wait > 0 {
+		return slow(wait)
+	}
+	_, err := g.CheckPassword(ctx, who.Name, password)
+	if errors.Is(err, access.ErrUnknown) {
+		return operation.Refuse(http.StatusForbidden, "the old password is wrong")
+	}
+	g.tries.forgive(false, name)
+	if _, ok := errors.AsType[*operation.Problem](err); err == nil || ok {
+		return err
+	}
+	return away(err)
+}
+
+func slow(wait time.Duration) *operation.Problem {
+	p := operation.Refuse(http.StatusTooManyRequests, "too many tries: the next one is possible in %v", wait)
+	p.After = int(wait.Seconds())
+	return p
+}

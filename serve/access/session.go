@@ -1,0 +1,224 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/request"
+	"github.com/tidemill/tidemill/state/access"
+)
+
+const (
+	linkFor     = 10 * time.Minute // a one-time link lets in
+	linkSession = 12 * time.Hour   // at most, of a session that it began
+	maxBrowser  = 200              // bytes that are kept of how a browser calls itself
+)
+
+// Names of the cookie. A browser takes the first over TLS only, and from this host alone.
+const (
+	secureCookie = "__Host-tidemill"
+	plainCookie  = "tidemill" // of a browser on this machine
+)
+
+func (g *Guard) cookieName(r *http.Request) string {
+	if request.HTTPS(r, g.o.Trusted) {
+		return secureCookie
+	}
+	return plainCookie
+}
+
+// cookie is the secret of the session that a request names; empty: it names none.
+func (g *Guard) cookie(r *http.Request) string {
+	c, err := r.Cookie(g.cookieName(r))
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+func (g *Guard) setCookie(w http.ResponseWriter, r *http.Request, secret string) {
+	c := &http.Cookie{Name: g.cookieName(r), Value: secret, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if c.Secure = c.Name == secureCookie; secret == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+// session is the caller of a request whose cookie has a secret.
+func (g *Guard) session(r *http.Request, secret string) (who caller.Caller, err error) {
+	if err = g.openTo(r); err == nil {
+		err = ourPage(r)
+	}
+	if err != nil {
+		g.refused.WithLabelValues(elsewhere).Inc()
+		return who, err
+	}
+	s, err := g.o.Store.Get(r.Context(), access.Session, access.IDOf(secret))
+	if err == nil && (g.over(&s) || s.Hash != "" && !g.isOfKey(&s)) {
+		err = access.ErrUnknown
+	}
+	if err == nil {
+		err = g.renew(r.Context(), &s)
+	}
+	if errors.Is(err, access.ErrUnknown) {
+		g.refused.WithLabelValues(noSession).Inc()
+		return who, nobody("the session is over: log in again")
+	}
+	if err != nil {
+		return who, away(err)
+	}
+	who, err = of(&s, s.By, g.from(r))
+	who.Session, who.Entered = s.ID[:access.ShortID], s.Made
+	return who, err
+}
+
+// isOfKey says whether a session that the API's own token began is one of the token that is in force.
+func (g *Guard) isOfKey(s *access.Grant) bool {
+	return !g.o.Key.IsZero() && s.Hash == access.IDOf(keyName+g.o.Key.Reveal())
+}
+
+// renew puts off the end of a session that is used, once in usedEvery.
+func (g *Guard) renew(ctx context.Context, s *access.Grant) error {
+	now := milli(g.o.Now())
+	if now.Sub(s.Used) < usedEvery {
+		return nil
+	}
+	until, err := g.endOf(ctx, s, now)
+	if err != nil {
+		return err
+	}
+	_, err = g.o.Store.Change(ctx, access.Session, s.ID, access.Change{Do: func(s *access.Grant) error { s.Used, s.Until = now, until; return nil }})
+	return err
+}
+
+// endOf is when a session that is used now ends, unless it is used again. One that a token began
+// ends with the token.
+func (g *Guard) endOf(ctx context.Context, s *access.Grant, now time.Time) (time.Time, error) {
+	last := s.Made.Add(g.o.Absolute)
+	switch s.By {
+	case "link":
+		last = s.Made.Add(linkSession)
+	case "token":
+		ts, err := g.o.Store.List(ctx, access.Token, s.Name)
+		if err != nil {
+			return last, err
+		}
+		if len(ts) == 0 {
+			return last, access.ErrUnknown
+		}
+		if end := ts[0].Until; !end.IsZero() && end.Before(last) {
+			last = end
+		}
+	}
+	if idle := now.Add(g.o.Idle); idle.Before(last) {
+		return idle, nil
+	}
+	return last, nil
+}
+
+// Enter implements Gate.
+func (g *Guard) Enter(w http.ResponseWriter, r *http.Request, by Proof) (caller.Caller, error) {
+	who, err := g.enter(w, r, by)
+	if err != nil {
+		g.refused.WithLabelValues(wrongLogin).Inc()
+		who = caller.Caller{Name: by.claims(), Via: by.way(), From: g.from(r)}
+	}
+	g.o.Told(r, Login{Who: who, Err: err})
+	if err != nil {
+		return caller.Caller{}, err
+	}
+	return who, nil
+}
+
+func (g *Guard) enter(w http.ResponseWriter, r *http.Request, by Proof) (who caller.Caller, err error) {
+	if g.o.Store == nil {
+		return who, operation.Refuse(http.StatusForbidden, "this instance has no database that keeps sessions")
+	}
+	err = g.openTo(r)
+	if err == nil {
+		err = ourPage(r)
+	}
+	if err == nil && r.Method != http.MethodPost {
+		err = operation.Refuse(http.StatusMethodNotAllowed, "log in by POST")
+	}
+	if err != nil {
+		return who, err
+	}
+	s, err := g.prove(r, by)
+	if err != nil {
+		return who, err
+	}
+	return g.begin(w, r, s)
+}
+
+// begin begins a session, in place of one that the request had.
+func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (who caller.Caller, err error) {
+	ctx := r.Context()
+	if old := g.cookie(r); old != "" {
+		if _, err := g.o.Store.Remove(ctx, access.Session, access.IDOf(old)); err != nil && !errors.Is(err, access.ErrUnknown) {
+			return who, away(err)
+		}
+	}
+	secret, err := g.secret()
+	if err != nil {
+		return who, err
+	}
+	now, browser := milli(g.o.Now()), r.UserAgent()
+	s.Kind, s.ID, s.Made, s.Used, s.From = access.Session, access.IDOf(secret), now, now, g.from(r).String()
+	s.Browser = strings.ToValidUTF8(browser[:min(len(browser), maxBrowser)], "")
+	if s.Until, err = g.endOf(ctx, s, now); err == nil {
+		err = g.o.Store.Add(ctx, *s)
+	}
+	if err != nil {
+		return who, away(err)
+	}
+	g.setCookie(w, r, secret)
+	who, err = of(s, s.By, g.from(r))
+	who.Session, who.Entered = s.ID[:access.ShortID], s.Made
+	return who, err
+}
+
+// Leave implements Gate.
+func (g *Guard) Leave(w http.ResponseWriter, r *http.Request) error {
+	secret := g.cookie(r)
+	if secret == "" || g.o.Store == nil {
+		return nil
+	}
+	if err := ourPage(r); err != nil {
+		return err
+	}
+	s, err := g.o.Store.Remove(r.Context(), access.Session, access.IDOf(secret))
+	if err != nil && !errors.Is(err, access.ErrUnknown) {
+		return away(err)
+	}
+	if g.setCookie(w, r, ""); err == nil {
+		who, _ := of(&s, s.By, g.from(r))
+		g.o.Told(r, Login{Out: true, Who: who})
+	}
+	return nil
+}
+
+// NewLink makes the secret of a one-time link.
+func (g *Guard) NewLink(ctx context.Context) (secret string, until time.Time, err error) {
+	if secret, err = g.secret(); err != nil {
+		return "", until, err
+	}
+	until = milli(g.o.Now().Add(linkFor))
+	return secret, until, g.o.Store.Add(ctx, access.Grant{Kind: access.Link, ID: access.IDOf(secret), Name: "local", Role: access.Admin, Made: milli(g.o.Now()), Until: until})
+}
+
+// network is what senders are told apart by: an address, of IPv6 its network of 64 bits.
+func network(a netip.Addr) string {
+	bits := a.BitLen()
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits)
+	return p.String()
+}

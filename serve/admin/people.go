@@ -1,0 +1,269 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/access"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	state "github.com/tidemill/tidemill/state/access"
+)
+
+const (
+	tokenDays     = 90   // of a token for which nothing is said
+	mostTokenDays = 3650 // of one for which something is
+)
+
+// people are users, tokens and sessions.
+func (a *API) people() []Room {
+	return []Room{{Does: []operation.Handler{api.GetMe.By(a.me)}},
+		{in(a.People.Store != nil, "this instance has no database that keeps users, tokens and sessions"), []operation.Handler{
+			api.SetMyPassword.By(a.setMyPassword), api.ListMySessions.By(a.mySessions), api.EndMySession.By(a.endMySession),
+			api.ListUsers.By(a.users), api.AddUser.By(a.addUser), api.SetUserRole.By(a.setUserRole), api.SetUserPassword.By(a.setUserPassword), api.RemoveUser.By(a.removeUser),
+			api.ListTokens.By(a.tokens), api.MakeToken.By(a.makeToken), api.RevokeToken.By(a.revokeToken),
+			api.ListSessions.By(a.sessions), api.EndSession.By(a.endSession), api.MakeLink.By(a.makeLink),
+		}}}
+}
+
+// known gives what the store refuses its status.
+func known(err error) error {
+	switch {
+	case errors.Is(err, state.ErrUnknown):
+		return operation.Refuse(http.StatusNotFound, "%v", err)
+	case errors.Is(err, state.ErrTaken), errors.Is(err, state.ErrLastAdmin):
+		return operation.Refuse(http.StatusConflict, "%v", err)
+	}
+	return err
+}
+
+func (a *API) me(ctx context.Context, _ *operation.None) (api.Me, error) {
+	who := caller.From(ctx)
+	out := api.Me{Name: who.Name, Role: who.Role, Payloads: who.Payloads, Via: who.Via, Session: who.Session, Entered: answer.When(who.Entered), May: []string{}}
+	for _, h := range a.does {
+		if who.Role.May(h.Role) {
+			out.May = append(out.May, h.ID)
+		}
+	}
+	return out, nil
+}
+
+func roleOf(g *state.Grant) (r caller.Role) {
+	_ = r.UnmarshalText([]byte(g.Role)) // what is no role is nobody's
+	return r
+}
+
+func showUser(g *state.Grant) api.User {
+	return api.User{Name: g.Name, Role: roleOf(g), By: g.By, Made: g.Made}
+}
+
+func showToken(g *state.Grant) api.Token {
+	return api.Token{ID: g.ID[:state.ShortID], Name: g.Name, Role: roleOf(g), By: g.By, Made: g.Made, Used: answer.When(g.Used), Until: answer.When(g.Until)}
+}
+
+func showSession(ctx context.Context, g *state.Grant) api.Session {
+	id := g.ID[:state.ShortID]
+	return api.Session{ID: id, Name: g.Name, Role: roleOf(g), Via: g.By, From: g.From, Browser: g.Browser, Entered: g.Made, Used: g.Used, Until: g.Until, This: id == caller.From(ctx).Session}
+}
+
+// given are the grants of a kind that have not ended.
+func (a *API) given(ctx context.Context, kind state.Kind, name string) ([]state.Grant, error) {
+	all, err := a.People.Store.List(ctx, kind, name)
+	now := a.now()
+	left := all[:0]
+	for _, g := range all {
+		if g.Until.IsZero() || now.Before(g.Until) {
+			left = append(left, g)
+		}
+	}
+	return left, err
+}
+
+// now is the time by the clock that grants are judged by.
+func (a *API) now() time.Time {
+	if a.People.Now != nil {
+		return a.People.Now()
+	}
+	return time.Now()
+}
+
+func (a *API) setMyPassword(ctx context.Context, q *api.MyPassword) (out api.Me, err error) {
+	who := caller.From(ctx)
+	if who.Via != "password" {
+		return out, operation.Refuse(http.StatusConflict, "%s came in by %s and has no password to change: who logs in by name and password has one", who.Name, who.Via)
+	}
+	if err := a.guard.Confirm(ctx, who, q.Body.Old); err != nil {
+		return out, err
+	}
+	if err := a.setPassword(ctx, who.Name, q.Body.New, who.Session); err != nil {
+		return out, err
+	}
+	return a.me(ctx, nil)
+}
+
+func (a *API) setPassword(ctx context.Context, name, password, keep string) error {
+	hash, err := a.guard.Hash(ctx, name, password)
+	if err != nil {
+		return err
+	}
+	_, err = a.People.Store.Change(ctx, state.User, name, state.Change{Keep: keep, Do: func(g *state.Grant) error { g.Hash = hash; return nil }})
+	return known(err)
+}
+
+func (a *API) users(ctx context.Context, _ *operation.None) (iter.Seq2[api.User, error], error) {
+	all, err := a.given(ctx, state.User, "")
+	return answer.Listed(all, showUser), err
+}
+
+func (a *API) addUser(ctx context.Context, q *api.NewUser) (out api.User, err error) {
+	var role caller.Role
+	if err = access.CheckName(q.Body.Name); err == nil {
+		err = role.UnmarshalText([]byte(q.Body.Role))
+	}
+	if err != nil {
+		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	hash, err := a.guard.Hash(ctx, q.Body.Name, q.Body.Password)
+	if err != nil {
+		return out, err
+	}
+	g := state.Grant{Kind: state.User, ID: q.Body.Name, Name: q.Body.Name, Role: role.String(), Hash: hash, By: caller.From(ctx).Name, Made: a.now().UTC().Truncate(time.Millisecond)}
+	return showUser(&g), known(a.People.Store.Add(ctx, g))
+}
+
+func (a *API) setUserRole(ctx context.Context, q *api.UserRole) (out api.User, err error) {
+	if q.Role == "" {
+		return out, operation.Refuse(http.StatusBadRequest, "role is missing: viewer, operator or admin")
+	}
+	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { g.Role = q.Role; return nil }})
+	return showUser(&g), known(err)
+}
+
+func (a *API) setUserPassword(ctx context.Context, q *api.UserPassword) (out api.User, err error) {
+	keep := ""
+	if who := caller.From(ctx); who.Name == q.User {
+		keep = who.Session
+	}
+	if err := a.setPassword(ctx, q.User, q.Body.Password, keep); err != nil {
+		return out, err
+	}
+	g, err := a.People.Store.Get(ctx, state.User, q.User)
+	return showUser(&g), known(err)
+}
+
+func (a *API) removeUser(ctx context.Context, q *api.OneUser) (api.User, error) {
+	g, err := a.People.Store.Remove(ctx, state.User, q.User)
+	return showUser(&g), known(err)
+}
+
+func (a *API) tokens(ctx context.Context, _ *operation.None) (iter.Seq2[api.Token, error], error) {
+	all, err := a.given(ctx, state.Token, "")
+	return answer.Listed(all, showToken), err
+}
+
+func (a *API) makeToken(ctx context.Context, q *api.NewToken) (out api.MadeToken, err error) {
+	if err := access.CheckName(q.Name); err != nil {
+		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	until, err := a.tokenEnd(q.Days)
+	if err != nil {
+		return out, err
+	}
+	role := caller.Viewer
+	if q.Role != "" {
+		err = role.UnmarshalText([]byte(q.Role)) // it is one of these
+	}
+	if err != nil {
+		return out, err
+	}
+	secret, g, err := a.guard.NewToken(ctx, q.Name, role, until)
+	if err != nil {
+		return out, known(err)
+	}
+	return api.MadeToken{Token: showToken(&g), Secret: secret}, nil
+}
+
+// tokenEnd is when a new token ends; zero: never.
+func (a *API) tokenEnd(days *string) (time.Time, error) {
+	n := tokenDays
+	switch {
+	case days == nil || *days == "":
+	case strings.EqualFold(*days, "never"):
+		return time.Time{}, nil
+	default:
+		var err error
+		if n, err = strconv.Atoi(*days); err != nil || n < 1 || n > mostTokenDays {
+			return time.Time{}, operation.Refuse(http.StatusBadRequest, "days=%q: want 1 to %d, or never", *days, mostTokenDays)
+		}
+	}
+	return a.now().AddDate(0, 0, n), nil
+}
+
+func (a *API) revokeToken(ctx context.Context, q *api.OneToken) (out api.Token, err error) {
+	if len(q.ID) != state.ShortID {
+		return out, operation.Refuse(http.StatusNotFound, "no token has the id %.40q", q.ID)
+	}
+	g, err := a.People.Store.Remove(ctx, state.Token, q.ID)
+	if err != nil {
+		return out, known(err)
+	}
+	return showToken(&g), nil
+}
+
+func (a *API) sessionsOf(ctx context.Context, name string) (iter.Seq2[api.Session, error], error) {
+	all, err := a.given(ctx, state.Session, name)
+	return answer.Listed(all, func(g *state.Grant) api.Session { return showSession(ctx, g) }), err
+}
+
+func (a *API) mySessions(ctx context.Context, _ *operation.None) (iter.Seq2[api.Session, error], error) {
+	return a.sessionsOf(ctx, caller.From(ctx).Name)
+}
+
+func (a *API) sessions(ctx context.Context, q *api.SessionFilter) (iter.Seq2[api.Session, error], error) {
+	return a.sessionsOf(ctx, q.Name)
+}
+
+// endMySession ends no session of somebody else: it is not known then.
+func (a *API) endMySession(ctx context.Context, q *api.OneSession) (out api.Session, err error) {
+	if len(q.ID) == state.ShortID {
+		g, err := a.People.Store.Get(ctx, state.Session, q.ID)
+		if err != nil && !errors.Is(err, state.ErrUnknown) {
+			return out, err
+		}
+		if err == nil && g.Name == caller.From(ctx).Name {
+			return a.endSession(ctx, q)
+		}
+	}
+	return out, operation.Refuse(http.StatusNotFound, "%s has no session %.40q", caller.From(ctx).Name, q.ID)
+}
+
+func (a *API) endSession(ctx context.Context, q *api.OneSession) (out api.Session, err error) {
+	if len(q.ID) != state.ShortID {
+		return out, operation.Refuse(http.StatusNotFound, "there is no session %.40q", q.ID)
+	}
+	g, err := a.People.Store.Remove(ctx, state.Session, q.ID)
+	if err != nil {
+		return out, known(err)
+	}
+	return showSession(ctx, &g), nil
+}
+
+func (a *API) makeLink(ctx context.Context, _ *operation.None) (api.MadeLink, error) {
+	secret, until, err := a.guard.NewLink(ctx)
+	return api.MadeLink{Path: a.base() + "/console/login#" + secret, Until: until}, err
+}
+
+// base is what a proxy has before the console.
+func (a *API) base() string {
+	if a.Config == nil {
+		return ""
+	}
+	return a.Config.Console.Base
+}

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// Of people: who comes in, and what they may do.
+var (
+	GetMe = operation.View[operation.None, Me]("getMe", "me",
+		"Say who asks, and what they may do.").For(caller.Viewer)
+	SetMyPassword = operation.Act[MyPassword, Me]("setMyPassword", "me/password",
+		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer)
+	ListMySessions = operation.List[operation.None, Session]("listMySessions", "me/sessions",
+		"List the sessions of whoever asks.").For(caller.Viewer)
+	EndMySession = operation.Act[OneSession, Session]("endMySession", "me/sessions/{id}/end",
+		"End a session of whoever asks.").For(caller.Viewer)
+
+	ListUsers = operation.List[operation.None, User]("listUsers", "users",
+		"List the users.")
+	AddUser = operation.Act[NewUser, User]("addUser", "users",
+		"Add a user.").WithSecret()
+	SetUserRole = operation.Act[UserRole, User]("setUserRole", "users/{name}/role",
+		"Give a user another role. Their sessions end. The last admin stays one.")
+	SetUserPassword = operation.Act[UserPassword, User]("setUserPassword", "users/{name}/password",
+		"Give a user another password. Their sessions end.").WithSecret()
+	RemoveUser = operation.Act[OneUser, User]("removeUser", "users/{name}/remove",
+		"Remove a user. Their sessions end. The last admin stays.")
+
+	ListTokens = operation.List[operation.None, Token]("listTokens", "tokens",
+		"List the tokens that were made for programs, without their secrets.")
+	MakeToken = operation.Act[NewToken, MadeToken]("makeToken", "tokens",
+		"Make a token for a program. The answer alone has its secret.").WithSecret()
+	RevokeToken = operation.Act[OneToken, Token]("revokeToken", "tokens/{id}/revoke",
+		"Revoke a token. Sessions that it began end.")
+
+	ListSessions = operation.List[SessionFilter, Session]("listSessions", "sessions",
+		"List the sessions of everybody.")
+	EndSession = operation.Act[OneSession, Session]("endSession", "sessions/{id}/end",
+		"End anybody's session.")
+	MakeLink = operation.Act[operation.None, MadeLink]("makeLink", "console/link",
+		"Make the secret of a link that lets in once, from this machine, within 10 minutes, for a session of 12 hours as admin.").WithSecret()
+)
+
+// Me is who asks.
+type Me struct {
+	Name     string      `json:"name"`
+	Role     caller.Role `json:"role"`
+	Payloads bool        `json:"payloads"` // may see payloads, properties and headers
+	Via      string      `json:"via"`      // how they came in: key, token, password, link, local
+	Session  string      `json:"session,omitempty"`
+	Entered  *time.Time  `json:"entered_at,omitempty"` // when they logged in; left out: they show their token with each request
+	May      []string    `json:"may"`                  // operations
+}
+
+// MyPassword is a new password of whoever asks.
+type MyPassword struct {
+	Body ChangedPassword `body:"application/json"`
+}
+
+// ChangedPassword is a password in place of another one.
+type ChangedPassword struct {
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// User is somebody with a name and a password.
+type User struct {
+	Name string      `json:"name"`
+	Role caller.Role `json:"role"`
+	By   string      `json:"added_by,omitempty"`
+	Made time.Time   `json:"added_at"`
+}
+
+// NewUser is a user to be added.
+type NewUser struct {
+	Body UserToAdd `body:"application/json"`
+}
+
+// UserToAdd is a user with a password.
+type UserToAdd struct {
+	Name     string `json:"name"`
+	Role     string `json:"role"` // viewer, operator, admin
+	Password string `json:"password"`
+}
+
+// OneUser names a user.
+type OneUser struct {
+	User string `path:"name" arg:"" name:"name" help:"The user's name."`
+}
+
+// UserRole is another role of a user.
+type UserRole struct {
+	OneUser
+	Role string `query:"role" enum:"viewer,operator,admin" arg:"" help:"viewer, operator or admin."`
+}
+
+// UserPassword is another password of a user.
+type UserPassword struct {
+	OneUser
+	Body NewPassword `body:"application/json" kong:"-"`
+}
+
+// NewPassword is a password.
+type NewPassword struct {
+	Password string `json:"password"`
+}
+
+// Token is what a program shows with each request.
+type Token struct {
+	ID    string      `json:"id"`
+	Name  string      `json:"name"`
+	Role  caller.Role `json:"role"`
+	By    string      `json:"made_by,omitempty"`
+	Made  time.Time   `json:"made_at"`
+	Used  *time.Time  `json:"used_at,omitempty"` // about
+	Until *time.Time  `json:"ends_at,omitempty"` // left out: never
+}
+
+// NewToken is a token to be made.
+type NewToken struct {
+	Name string  `query:"name" arg:"" help:"A name for it: ci, grafana."`
+	Role string  `query:"role" enum:",viewer,operator,admin" default:"" help:"viewer, operator or admin. Default: viewer." placeholder:"ROLE"`
+	Days *string `query:"days" help:"Days until it ends, 1 to 3650, or never. Default: 90." placeholder:"N"`
+}
+
+// MadeToken is a token with its secret.
+type MadeToken struct {
+	Token
+	Secret string `json:"secret"` // nobody can see it later
+}
+
+// OneToken names a token.
+type OneToken struct {
+	ID string `path:"id" arg:"" help:"Its id, as tidemill token list shows it."`
+}
+
+// Session is one of somebody who logged in.
+type Session struct {
+	ID      string      `json:"id"`
+	Name    string      `json:"name"`
+	Role    caller.Role `json:"role"`
+	Via     string      `json:"via"`
+	From    string      `json:"from"`
+	Browser string      `json:"browser,omitempty"` // as it calls itself
+	Entered time.Time   `json:"entered_at"`
+	Used    time.Time   `json:"used_at"` // about
+	Until   time.Time   `json:"ends_at"` // unless it is used again
+	This    bool        `json:"this"`    // it is the one that asks
+}
+
+// SessionFilter chooses sessions.
+type SessionFilter struct {
+	Name string `query:"name" arg:"" optional:"" help:"Only sessions of this name: ada, token:ci, local."`
+}
+
+// OneSession names a session.
+type OneSession struct {
+	ID string `path:"id" arg:"" help:"Its id, as tidemill sessions shows it."`
+}
+
+// MadeLink is a link that lets in once.
+type MadeLink struct {
+	Path  string    `json:"path"`    // with the secret behind #, which no browser sends to a server
+	Until time.Time `json:"ends_at"` // when it lets in no more
+}
