@@ -164,6 +164,9 @@ var ErrKeptFull = errors.New("the list of failed merges is full")
 type Directory interface {
 	// Show returns the person of a distinct id, or ErrUnknown if none is stored.
 	Show(ctx context.Context, r Ref) (*Person, error)
+	// ShowID returns the person of that id in a project, or ErrUnknown if none is stored: also
+	// one that was merged into another is not any more.
+	ShowID(ctx context.Context, project, id uuid.UUID) (*Person, error)
 }
 
 // Store is the whole role.

@@ -148,6 +148,20 @@ func (s *Store) Show(ctx context.Context, ref person.Ref) (*person.Person, error
 	return r.Show(s.rows.distinct(r.ID)), nil
 }
 
+// ShowID is person.Directory.
+func (s *Store) ShowID(ctx context.Context, project, id uuid.UUID) (*person.Person, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.rows.Record(id)
+	if !ok || r.Project != project {
+		return nil, fmt.Errorf("show person %v: %w", id, person.ErrUnknown)
+	}
+	return r.Show(s.rows.distinct(id)), nil
+}
+
 func limit(max int) int {
 	if max < 0 {
 		return 0

@@ -148,7 +148,19 @@ func (w *world) show(distinct string) *person.Person {
 	if err != nil {
 		w.Fatalf("Show %q: %v", distinct, err)
 	}
+	if by, err := w.Store.ShowID(w.Context(), p.Project, p.ID); err != nil || !reflect.DeepEqual(by, p) {
+		w.Errorf("ShowID %v: %+v, %v; want %+v, as by %q", p.ID, by, err, p, distinct)
+	}
+	w.gone(numbered(9, 9), p.ID) // it is of its own project alone
 	return p
+}
+
+// gone checks that a project has no person of an id.
+func (w *world) gone(project, id uuid.UUID) {
+	w.Helper()
+	if p, err := w.Store.ShowID(w.Context(), project, id); !errors.Is(err, person.ErrUnknown) {
+		w.Errorf("ShowID %v: %+v, %v; want ErrUnknown", id, p, err)
+	}
 }
 
 // unknown checks that a distinct id belongs to no person.
@@ -157,6 +169,7 @@ func (w *world) unknown(distinct string) {
 	if p, err := w.Store.Show(w.Context(), w.ref(distinct)); !errors.Is(err, person.ErrUnknown) {
 		w.Errorf("Show %q: %+v, %v; want ErrUnknown", distinct, p, err)
 	}
+	w.gone(w.project, person.ID(w.ref(distinct)))
 	if got, want := w.resolve(distinct), person.ID(w.ref(distinct)); got != want {
 		w.Errorf("Resolve %q: %v, want the derived %v", distinct, got, want)
 	}
@@ -190,6 +203,9 @@ func (w *world) one(identified bool, distinct ...string) {
 		}
 		if got := w.resolve(d); got != id {
 			w.Errorf("Resolve %q: %v, want %v", d, got, id)
+		}
+		if own := person.ID(w.ref(d)); own != id {
+			w.gone(w.project, own) // it was merged into this one, or never was
 		}
 	}
 }

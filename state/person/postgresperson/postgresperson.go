@@ -220,11 +220,29 @@ func (s *Store) done(ctx context.Context, b *batch, err error) error {
 // Show is person.Directory.
 func (s *Store) Show(ctx context.Context, ref person.Ref) (*person.Person, error) {
 	key, _ := postgresdb.Key(ref.Distinct, maxKey)
+	p, err := s.show(ctx, selectShown, ref.Project, key)
+	if err != nil {
+		return nil, fmt.Errorf("show %q: %w", ref.Distinct, err)
+	}
+	return p, nil
+}
+
+// ShowID implements person.Directory.
+func (s *Store) ShowID(ctx context.Context, project, id uuid.UUID) (*person.Person, error) {
+	p, err := s.show(ctx, selectShownID, project, id)
+	if err != nil {
+		return nil, fmt.Errorf("show person %v: %w", id, err)
+	}
+	return p, nil
+}
+
+// show reads the person that a query finds.
+func (s *Store) show(ctx context.Context, query string, args ...any) (*person.Person, error) {
 	var r *row
 	var keys []string
 	var whole [][]byte
 	err := s.db.Do(ctx, func(ctx context.Context, c *pgx.Conn) (err error) {
-		r, err = scanRow(c.QueryRow(ctx, selectShown, ref.Project, key), &keys, &whole)
+		r, err = scanRow(c.QueryRow(ctx, query, args...), &keys, &whole)
 		if err == nil && r.decode() != nil {
 			err = r.salvage(ctx, c)
 		}
@@ -234,7 +252,7 @@ func (s *Store) Show(ctx context.Context, ref person.Ref) (*person.Person, error
 		err = person.ErrUnknown
 	}
 	if err != nil {
-		return nil, fmt.Errorf("show %q: %w", ref.Distinct, err)
+		return nil, err
 	}
 	distinct := make([]string, len(keys))
 	for i, k := range keys {

@@ -35,10 +35,11 @@ const (
 	selectUnlocked = `SELECT k.i, ` + personColumns + ` FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY k(project, key, i)
 		JOIN person_distinct_ids d ON d.project_id = k.project AND d.distinct_id = k.key JOIN persons p ON p.id = d.person_id`
 
-	selectShown = `SELECT ` + personColumns + `,
+	shownColumns = personColumns + `,
 		(SELECT array_agg(o.distinct_id ORDER BY o.id) FROM person_distinct_ids o WHERE o.person_id = p.id),
-		(SELECT array_agg(o.distinct_bytes ORDER BY o.id) FROM person_distinct_ids o WHERE o.person_id = p.id)
-		FROM person_distinct_ids d JOIN persons p ON p.id = d.person_id WHERE d.project_id = $1 AND d.distinct_id = $2`
+		(SELECT array_agg(o.distinct_bytes ORDER BY o.id) FROM person_distinct_ids o WHERE o.person_id = p.id)`
+	selectShown   = `SELECT ` + shownColumns + ` FROM person_distinct_ids d JOIN persons p ON p.id = d.person_id WHERE d.project_id = $1 AND d.distinct_id = $2`
+	selectShownID = `SELECT ` + shownColumns + ` FROM persons p WHERE p.project_id = $1 AND p.id = $2`
 
 	selectLinksOf = `SELECT d.person_id, d.project_id, d.distinct_id, d.distinct_bytes, d.version FROM person_distinct_ids d WHERE d.person_id = ANY($1)`
 )

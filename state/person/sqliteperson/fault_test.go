@@ -62,6 +62,10 @@ func (a again) Show(ctx context.Context, r person.Ref) (*person.Person, error) {
 	return sqlitedbtest.Get(a.f, func() (*person.Person, error) { return a.s.Show(ctx, r) })
 }
 
+func (a again) ShowID(ctx context.Context, project, id uuid.UUID) (*person.Person, error) {
+	return sqlitedbtest.Get(a.f, func() (*person.Person, error) { return a.s.ShowID(ctx, project, id) })
+}
+
 func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	persontest.Run(t, func(t *testing.T) persontest.Harness {

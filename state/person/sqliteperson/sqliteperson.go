@@ -5,6 +5,7 @@ package sqliteperson
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -196,24 +197,52 @@ func (s *Store) Show(ctx context.Context, ref person.Ref) (p *person.Person, err
 		if err := b.load(s.stored, []person.Ref{ref}); err != nil {
 			return err
 		}
-		r := b.behind(ref)
-		if r == nil {
-			return person.ErrUnknown
-		}
-		links, err := b.Links(r.ID)
-		if err != nil {
-			return err
-		}
-		distinct := make([]string, len(links))
-		for i, l := range links {
-			distinct[i] = l.Distinct
-		}
-		slices.Sort(distinct)
-		p = r.Show(distinct)
-		return nil
+		p, err = b.show(b.behind(ref))
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("show %q: %w", ref.Distinct, err)
 	}
 	return p, nil
+}
+
+// ShowID is person.Directory.
+func (s *Store) ShowID(ctx context.Context, project, id uuid.UUID) (p *person.Person, err error) {
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		r := &row{Record: rules.Record{ID: id, Project: project}}
+		err := tx.QueryRow("SELECT identified, created, updated, registers FROM person WHERE id=? AND project=?", id[:], project[:]).
+			Scan(&r.Identified, &r.CreatedMilli, &r.UpdatedMilli, &r.raw)
+		if errors.Is(err, sql.ErrNoRows) {
+			return person.ErrUnknown
+		} else if err != nil {
+			return err
+		}
+		b := &batch{tx: tx}
+		if err := b.decode(r); err != nil {
+			return err
+		}
+		p, err = b.show(r)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("show person %v: %w", id, err)
+	}
+	return p, nil
+}
+
+// show is a person with its distinct ids; nil: there is none.
+func (b *batch) show(r *row) (*person.Person, error) {
+	if r == nil {
+		return nil, person.ErrUnknown
+	}
+	links, err := b.Links(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	distinct := make([]string, len(links))
+	for i, l := range links {
+		distinct[i] = l.Distinct
+	}
+	slices.Sort(distinct)
+	return r.Show(distinct), nil
 }
