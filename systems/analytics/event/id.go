@@ -24,6 +24,9 @@ func eventID(project uuid.UUID, s []byte) uuid.UUID {
 	return derive([]byte(project.String()+":"), s)
 }
 
+// IDOf is the id of an event of a project whose sender calls it that.
+func IDOf(project uuid.UUID, sent string) uuid.UUID { return eventID(project, []byte(sent)) }
+
 // parseUUID reads the two usual notations, with hyphens and without.
 func parseUUID(s []byte) (id uuid.UUID, ok bool) {
 	switch {

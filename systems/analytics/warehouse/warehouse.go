@@ -14,6 +14,9 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
 
+// ErrUnknown says that a warehouse has no event of that id.
+var ErrUnknown = errors.New("the warehouse has no such event")
+
 // Outcome is what became of one row.
 type Outcome uint8
 
@@ -111,6 +114,9 @@ type Reader interface {
 	// Events stored after the listing began are not in it, unless Follow is set. The event is
 	// valid until the next one is requested.
 	Events(ctx context.Context, f Filter) iter.Seq2[*event.Event, error]
+	// Find returns an event of a project by its id, with overrides applied to Person, or ErrUnknown.
+	// It does not look through the project's events.
+	Find(ctx context.Context, project, id uuid.UUID) (*event.Event, error)
 	// Warnings returns a project's warnings, newest first; max 0 means 1,000.
 	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)
 	// Count is how many events a project has; the zero id: all projects.

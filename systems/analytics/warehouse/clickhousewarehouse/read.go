@@ -104,10 +104,6 @@ func (l *listing) prepare(f warehouse.Filter) {
 		and("timestamp < fromUnixTimestamp64Milli({to:Int64}, 'UTC')", integer("to", max(ceilMilli(f.To), oldest)))
 	}
 	l.where = where.String()
-	columns := make([]string, len(texts))
-	for i, t := range texts {
-		columns[i] = "toString(e." + t.name + ")"
-	}
 	l.query = `WITH page AS (
 	SELECT event_name, timestamp, event_id, distinct_id
 	FROM ` + l.store.names.events + ` FINAL
@@ -117,8 +113,7 @@ func (l *listing) prepare(f warehouse.Filter) {
 	ORDER BY stored_at, event_id
 	LIMIT {rows:UInt64}
 )
-SELECT toUnixTimestamp64Micro(e.stored_at), e.event_id, if(o.moved, o.person_id, e.person_id), ` + strings.Join(columns, ", ") + `,
-	e.screen_width, e.screen_height, e.properties, e.user_properties, e.origin, toUnixTimestamp64Milli(e.timestamp), toUnixTimestamp64Milli(e.ingested_at)
+SELECT ` + rowColumns("if(o.moved, o.person_id, e.person_id)") + `
 FROM ` + l.store.names.events + ` AS e FINAL
 LEFT JOIN (
 	SELECT distinct_id, argMax(person_id, version) AS person_id, true AS moved
@@ -242,6 +237,16 @@ func (l *listing) read(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// rowColumns are the columns of an event, as scan reads them.
+func rowColumns(person string) string {
+	columns := make([]string, len(texts))
+	for i, t := range texts {
+		columns[i] = "toString(e." + t.name + ")"
+	}
+	return "toUnixTimestamp64Micro(e.stored_at), e.event_id, " + person + ", " + strings.Join(columns, ", ") + `,
+	e.screen_width, e.screen_height, e.properties, e.user_properties, e.origin, toUnixTimestamp64Milli(e.timestamp), toUnixTimestamp64Milli(e.ingested_at)`
 }
 
 // scan reads a row in the order of the query's columns.

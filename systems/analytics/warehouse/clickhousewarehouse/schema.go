@@ -215,7 +215,7 @@ func (s *Store) createEvents(columns []column) string {
 		}
 		fmt.Fprintf(&q, "\n\t%s %s", c.name, c.definition)
 	}
-	q.WriteString(`)
+	q.WriteString(",\n\t" + findIndex + `)
 ENGINE = ReplacingMergeTree(ingested_at)
 PARTITION BY if(timestamp >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC') AND timestamp < toDateTime64('2100-01-01 00:00:00', 3, 'UTC'), toYYYYMM(timestamp), 0)
 ORDER BY (project_id, event_name, timestamp, event_id)`)

@@ -174,6 +174,22 @@ func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event
 	}
 }
 
+// Find implements warehouse.Reader.
+func (s *Store) Find(ctx context.Context, project, id uuid.UUID) (*event.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	at, ok := s.at[key{project, id}]
+	events := s.events
+	s.mu.Unlock()
+	if !ok {
+		return nil, fmt.Errorf("find event %v: %w", id, warehouse.ErrUnknown)
+	}
+	e := s.resolved(events[at])
+	return &e, nil
+}
+
 // stored are all events so far: rows never change and are never removed.
 func (s *Store) stored() []event.Event {
 	s.mu.Lock()

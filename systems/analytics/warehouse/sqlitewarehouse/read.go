@@ -24,6 +24,9 @@ const (
 	pageSpan = 5000
 )
 
+// pageColumns are the columns of an event, as scan reads them.
+const pageColumns = "SELECT e.id, e.event_id, coalesce(o.person, e.person), e.name, e.type, e.distinct_id, e.timestamp, e.ingested_at, e.origin, e.context, e.properties, e.user_properties"
+
 // Events implements warehouse.Reader.
 func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {
@@ -91,7 +94,7 @@ WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 		and("e.timestamp < ?", ceilMilli(f.To))
 	}
 	p.where = q.String()
-	p.query = fmt.Sprintf("SELECT e.id, e.event_id, coalesce(o.person, e.person), e.name, e.type, e.distinct_id, e.timestamp, e.ingested_at, e.origin, e.context, e.properties, e.user_properties%s ORDER BY e.id LIMIT %d", p.where, pageRows)
+	p.query = fmt.Sprintf("%s%s ORDER BY e.id LIMIT %d", pageColumns, p.where, pageRows)
 	// Two queries: for both in one, SQLite reads the whole table.
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		return tx.QueryRow("SELECT coalesce((SELECT min(id) FROM warehouse_event), 1), coalesce((SELECT max(id) FROM warehouse_event), 0)").Scan(&p.next, &p.last)

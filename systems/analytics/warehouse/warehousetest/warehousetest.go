@@ -57,6 +57,8 @@ var cases = []struct {
 	{"a listing that follows goes on with what is stored", "people watch what comes in", listingFollows},
 	{"a filter chooses", "people look for one user, one name, one hour", filters},
 	{"a filter without a project is refused", "tenants never see each other's events", filterNeedsProject},
+	{"an event is found by its id", "people have an id, and want to know what became of it", findsByID},
+	{"an event is found long after it was stored", "ids are looked up in logs of last week", findsLater},
 	{"an override moves the events of a distinct id", "who was merged keeps its history", overrides},
 	{"the higher version of an override wins", "the relay may send them again and in any order", overrideVersions},
 	{"an override belongs to its project", "distinct ids of tenants must not meet", overridesPerProject},
