@@ -11,8 +11,10 @@ import (
 // handle puts together what the common listener answers: the API and what operators ask for, and
 // the endpoints of the systems.
 func (i *Instance) handle(parts *admin.Parts) {
-	parts.Uses = i.Uses
+	parts.Uses, parts.Now = i.Uses, i.Now
 	api := admin.New(*parts)
+	i.OnClose(api.Close)
+	i.Loops = append(i.Loops, api.Sample())
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	i.Liveness(i.mux)

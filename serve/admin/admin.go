@@ -66,8 +66,9 @@ type Parts struct {
 	Owners     []Owner  // of all systems that this program has
 	Documents  [][]byte // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
-	People     access.Options // who comes in beside the owner of Key; what stands in other parts is not set here
-	Once       ledger.Ledger  // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
+	People     access.Options   // who comes in beside the owner of Key; what stands in other parts is not set here
+	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
+	Now        func() time.Time // nil: time.Now
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -94,6 +95,8 @@ type API struct {
 	mux   *http.ServeMux
 	guard *access.Guard
 	does  []operation.Handler
+
+	standing *standing
 }
 
 // Room is a part of the API, which an instance may not have.
@@ -122,7 +125,11 @@ func New(p Parts) *API {
 	gate := a.People
 	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
 	a.guard = access.New(gate)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.deadLetters(), a.queueing()}, a.Rooms) {
+	if a.Now == nil {
+		a.Now = time.Now
+	}
+	a.standing = a.newStanding()
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.deadLetters(), a.queueing()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {

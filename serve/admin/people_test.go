@@ -68,7 +68,7 @@ func TestUsersAreAddedChangedAndRemoved(t *testing.T) {
 		`{"name": "Eve", "role": "viewer", "password": "` + phrase + `"}`: "is no name",
 		`{"name": "eve", "role": "owner", "password": "` + phrase + `"}`:  "is no role",
 		`{"name": "eve", "role": "nobody", "password": "` + phrase + `"}`: "is no role",
-		`{"name": "eve", "role": "viewer", "password": "short"}`:        "needs 12 to 128",
+		`{"name": "eve", "role": "viewer", "password": "short"}`:          "needs 12 to 128",
 		`{"name": "eve", "role": "viewer", "pasword": "` + phrase + `"}`:  "pasword",
 	} {
 		refused(t, d.ask("POST", "users", body), 400, want)

@@ -13,6 +13,16 @@ type Account struct {
 	Trimmed   uint64 `json:"trimmed"`
 }
 
+// PipelineOf is the pipeline whose dead letters a source has that Store.Open made; false: it is
+// another source, whose books are not those of dead letters.
+func PipelineOf(source tidemill.Bookkeeper) (string, bool) {
+	s, ok := source.(interface{ PipelineOfLetters() string })
+	if !ok {
+		return "", false
+	}
+	return s.PipelineOfLetters(), true
+}
+
 // AccountOf reads the books of a source that Store.Open made.
 func AccountOf(b tidemill.Books) Account {
 	return Account{Put: b.Accepted, Held: b.Pending, Replayed: b.Settled.Delivered, Discarded: b.Settled.Skipped, Trimmed: b.Lost}

@@ -42,6 +42,9 @@ func (s *Store) Open(pipeline string) tidemill.Source {
 	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
 }
 
+// PipelineOfLetters is for deadletter.PipelineOf.
+func (c *source) PipelineOfLetters() string { return c.pipeline }
+
 // Traits implements tidemill.Source.
 func (c *source) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}

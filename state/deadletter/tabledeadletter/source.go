@@ -34,6 +34,9 @@ func (s *Store[Raw]) Open(pipeline string) tidemill.Source {
 	return &source[Raw]{s: s, pipeline: pipeline, out: map[tidemill.Mark]string{}}
 }
 
+// PipelineOfLetters is for deadletter.PipelineOf.
+func (c *source[Raw]) PipelineOfLetters() string { return c.pipeline }
+
 // Traits implements tidemill.Source.
 func (c *source[Raw]) Traits() tidemill.Traits {
 	return tidemill.Traits{Delays: true, Parks: true, Keep: c.s.o.Lease / 3}

@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/figures"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// How counters are read for those who look.
+const (
+	booksFresh  = time.Second
+	queuesFresh = figures.Step / 2
+	awaited     = 700 * time.Millisecond // a store that is away
+)
+
+// standing is what is known of how all stands. It is read once for however many look.
+type standing struct {
+	history *figures.Store
+	books   []*figures.Latest[[]booksOf] // of each system
+	queues  *figures.Latest[[]queueOf]   // nil: there are none
+
+	begun sync.WaitGroup // readings
+	end   context.CancelFunc
+
+	mu      sync.Mutex // guards refused
+	refused map[string]refusing
+}
+
+// booksOf are the books of a pipeline.
+type booksOf struct {
+	pipeline string
+	tidemill.Books
+	letters bool // they are those of its dead letters
+}
+
+// queueOf is how a queue stands.
+type queueOf struct {
+	name string
+	queue.Stats
+	queue.Settings
+	books tidemill.Books
+}
+
+// refusing is how often a destination refused us, and when it last did.
+type refusing struct {
+	times uint64
+	last  time.Time
+}
+
+func (a *API) newStanding() *standing {
+	life := a.Stopping
+	if life == nil {
+		life = context.Background()
+	}
+	s := &standing{history: figures.New(), refused: map[string]refusing{}}
+	life, s.end = context.WithCancel(life)
+	for i := range a.Systems {
+		books := a.Systems[i].Books
+		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: func(ctx context.Context) ([]booksOf, error) { return readBooks(ctx, books) },
+			Fresh: booksFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
+	}
+	if a.Queues != nil {
+		sources := map[string]tidemill.Bookkeeper{}
+		s.queues = &figures.Latest[[]queueOf]{Read: func(ctx context.Context) ([]queueOf, error) { return readQueues(ctx, a.Queues, sources) },
+			Fresh: queuesFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+	}
+	return s
+}
+
+// Close ends what reads counters, and waits for it.
+func (a *API) Close() error {
+	a.standing.end()
+	a.standing.begun.Wait()
+	return nil
+}
+
+// readBooks reads the books of a system's pipelines.
+func readBooks(ctx context.Context, of map[string]tidemill.Bookkeeper) (all []booksOf, err error) {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		b := booksOf{pipeline: name}
+		if b.Books, err = of[name].Books(ctx); err != nil {
+			return nil, err
+		}
+		_, b.letters = deadletter.PipelineOf(of[name])
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// readQueues reads how queues stand, without looking at jobs. Sources that it opens stay open.
+func readQueues(ctx context.Context, s queue.Store, sources map[string]tidemill.Bookkeeper) (all []queueOf, err error) {
+	names, err := s.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		q := queueOf{name: name}
+		if sources[name] == nil {
+			sources[name] = s.Open(name, queue.Options{}).(tidemill.Bookkeeper)
+		}
+		if q.books, err = sources[name].Books(ctx); err != nil {
+			return nil, err
+		}
+		if q.Stats, err = s.Stats(ctx, name); err != nil {
+			return nil, err
+		}
+		if q.Settings, err = s.Settings(ctx, name); err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+// Sample is a loop that keeps what is counted, for rates and histories.
+func (a *API) Sample() flow.Loop {
+	return flow.Loop{Name: "figures", Every: figures.Step, AtStart: true, Do: func(ctx context.Context) error {
+		a.sample(ctx)
+		return nil // what cannot be read is a gap in the history, and the overview says why
+	}}
+}
+
+func (a *API) sample(ctx context.Context) {
+	s, counts := a.standing, map[string]figures.Count{}
+	var queues []queueOf
+	if s.queues != nil {
+		if all, _, err := s.queues.Get(ctx); err == nil {
+			queues = all
+		}
+	}
+	now := a.Now()
+	ages := map[string]time.Duration{}
+	for _, q := range queues {
+		if !q.Oldest.IsZero() {
+			ages[q.name] = now.Sub(q.Oldest)
+		}
+		counts[queueSeries+q.name] = counted(q.books, ages[q.name])
+	}
+	for i, sys := range a.Systems {
+		books, _, err := s.books[i].Get(ctx)
+		if err != nil {
+			books = nil
+		}
+		for _, b := range books {
+			counts[pipelineSeries+b.pipeline] = counted(b.Books, ages[b.pipeline])
+		}
+		for _, e := range sys.Pipelines {
+			st := e.Stats()
+			s.refusedBy(e.Name(), st.Failures[tidemill.Credentials], now)
+			if sys.Books[e.Name()] == nil {
+				counts[pipelineSeries+e.Name()] = figures.Count{In: st.Received, Out: st.Settled.Delivered + st.Settled.Skipped, Failed: st.Settled.Dead}
+			}
+		}
+	}
+	s.history.Sample(now, counts)
+}
+
+func counted(b tidemill.Books, oldest time.Duration) figures.Count {
+	return figures.Count{In: b.Accepted, Out: b.Settled.Delivered + b.Settled.Skipped, Failed: b.Settled.Dead, Oldest: oldest}
+}
+
+// refusedBy notes how often a pipeline's destination refused us.
+func (s *standing) refusedBy(pipeline string, times uint64, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.refused[pipeline]
+	if times > was.times {
+		was.last = now
+	}
+	was.times = times
+	s.refused[pipeline] = was
+}
+
+// lastRefused is when a pipeline's destination last refused us; zero: never.
+func (s *standing) lastRefused(pipeline string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused[pipeline].last
+}
+
+// What series are called.
+const (
+	queueSeries    = "queue:"
+	pipelineSeries = "pipeline:"
+	partnerSeries  = "partner:"
+)
+
+// seriesOf is the series that has what is asked for: a partner's is that of its queue.
+func (a *API) seriesOf(name string) string {
+	if partner, ok := strings.CutPrefix(name, partnerSeries); ok {
+		return queueSeries + cmp.Or(a.queueOf(partner), partner)
+	}
+	return name
+}

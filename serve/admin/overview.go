@@ -1,0 +1,84 @@
+package admin
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// overview answers with what is known, and waits only a moment for what is newer.
+func (a *API) overview(ctx context.Context, _ *operation.None) (api.Overview, error) {
+	now := a.Now()
+	out := api.Overview{AsOf: now.UTC(), Version: a.Version, Started: a.Started.UTC(), Balanced: true, Systems: make([]api.SystemOverview, len(a.Systems)),
+		Attention: []api.Attention{}, RatesSince: answer.When(a.standing.history.Since())}
+	books := make([][]booksOf, len(a.Systems))
+	var reading sync.WaitGroup // a store that is away is awaited once, not by each system
+	for i := range a.Systems {
+		reading.Go(func() { out.Systems[i], books[i] = a.systemOverview(ctx, i) })
+	}
+	var queues []queueOf
+	if a.standing.queues != nil {
+		reading.Go(func() { queues, _, _ = a.standing.queues.Get(ctx) })
+	}
+	reading.Wait()
+	for _, s := range out.Systems {
+		out.Balanced = out.Balanced && s.Balanced
+	}
+	out.Attention = a.attention(out.Systems, books, queues, now)
+	if n := len(out.Attention) - attentionMost; n > 0 {
+		out.Attention, out.LeftOut = out.Attention[:attentionMost], n
+	}
+	return out, nil
+}
+
+// attentionMost is how much of what wants attention is shown.
+const attentionMost = 50
+
+// systemOverview is how a system stands, and its books.
+func (a *API) systemOverview(ctx context.Context, i int) (out api.SystemOverview, books []booksOf) {
+	s := a.Systems[i]
+	out = api.SystemOverview{Name: s.Name, State: stateOf(s), Balanced: true}
+	books, at, err := a.standing.books[i].Get(ctx)
+	if err != nil {
+		out.Unread = err.Error()
+	}
+	if at.IsZero() {
+		return out, nil
+	}
+	var sum api.Sum
+	var rates api.Rates
+	known := false
+	for _, b := range books {
+		off := b.Off()
+		if b.letters {
+			out.Balanced, out.Dead = out.Balanced && off == 0, out.Dead+int64(b.Pending)
+			continue
+		}
+		out.Balanced = out.Balanced && off == 0 && b.Lost == 0
+		sum.Accepted, sum.Delivered, sum.Skipped, sum.Dead = sum.Accepted+b.Accepted, sum.Delivered+b.Settled.Delivered, sum.Skipped+b.Settled.Skipped, sum.Dead+b.Settled.Dead
+		sum.InFlight, sum.Lost, sum.Off = sum.InFlight+b.Pending, sum.Lost+b.Lost, sum.Off+off
+		if r := a.ratesOf(pipelineSeries + b.pipeline); r != nil {
+			known = true
+			rates.In, rates.Out, rates.Failed = rates.In+r.In, rates.Out+r.Out, rates.Failed+r.Failed
+		}
+	}
+	if out.Books, out.AsOf = &sum, answer.When(at); known {
+		out.Rates = &rates
+	}
+	return out, books
+}
+
+// stateOf is the state of a system: that of its pipeline that is worst off.
+func stateOf(s System) string {
+	state, rank := flow.Running, map[flow.State]int{flow.Idle: 1, flow.Paused: 2, flow.Stopping: 3, flow.Stopped: 4}
+	for _, e := range s.Pipelines {
+		if is := e.State(); rank[is] > rank[state] {
+			state = is
+		}
+	}
+	return state.String()
+}

@@ -1,0 +1,82 @@
+package figures
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Latest is a value that takes its time to be read. However many ask, it is read once at a time, and
+// nobody waits long for it: what was read before is good enough then, with its age.
+type Latest[T any] struct {
+	Read   func(context.Context) (T, error)
+	Fresh  time.Duration    // a value that is younger is not read again
+	Wait   time.Duration    // how long who asks waits for a newer one
+	Within time.Duration    // how long a reading may take
+	Life   context.Context  // ends readings
+	Begun  *sync.WaitGroup  // of readings
+	Now    func() time.Time // the clock
+
+	mu      sync.Mutex // guards what follows
+	value   T
+	at      time.Time // when value was read; zero: never
+	err     error     // why the last reading failed; nil: it did not
+	tried   time.Time
+	reading chan struct{} // closed at the end of the reading; nil: nobody reads
+}
+
+// Get is the value, when it was read, and why there is no newer one. The time is zero where it was
+// never read.
+func (l *Latest[T]) Get(ctx context.Context) (value T, at time.Time, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reading == nil && (l.tried.IsZero() || l.Now().Sub(l.tried) >= l.Fresh) {
+		l.begin()
+	}
+	if reading := l.reading; reading != nil {
+		left := l.Wait - l.Now().Sub(l.tried)
+		l.mu.Unlock()
+		answered := await(ctx, reading, left)
+		l.mu.Lock()
+		if !answered {
+			return l.value, l.at, cmp.Or(l.err, errSlow)
+		}
+	}
+	return l.value, l.at, l.err
+}
+
+// await waits for the end of a reading, and says whether it came.
+func await(ctx context.Context, reading <-chan struct{}, most time.Duration) bool {
+	wait := time.NewTimer(most)
+	defer wait.Stop()
+	select {
+	case <-reading:
+		return true
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// errSlow is why a value is old while it is being read.
+var errSlow = errors.New("the store has not answered yet")
+
+// begin begins to read; l.mu is held.
+func (l *Latest[T]) begin() {
+	done := make(chan struct{})
+	l.reading, l.tried = done, l.Now()
+	l.Begun.Go(func() {
+		ctx, cancel := context.WithTimeout(l.Life, l.Within)
+		defer cancel()
+		v, err := l.Read(ctx)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.err = err; err == nil {
+			l.value, l.at = v, l.tried
+		}
+		l.reading = nil
+		close(done)
+	})
+}

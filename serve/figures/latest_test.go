@@ -1,0 +1,92 @@
+package figures
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// reader is a store that takes its time.
+type reader struct {
+	reads int
+	takes time.Duration
+	err   error
+}
+
+func (r *reader) read(ctx context.Context) (int, error) {
+	r.reads++
+	n := r.reads
+	select {
+	case <-time.After(r.takes):
+		return n, r.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+func latest(r *reader, begun *sync.WaitGroup, life context.Context) *Latest[int] {
+	return &Latest[int]{Read: r.read, Fresh: time.Second, Wait: 700 * time.Millisecond, Within: 3 * time.Second, Life: life, Begun: begun, Now: time.Now}
+}
+
+func TestManyAskAndOneReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
+		l := latest(r, begun, t.Context())
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if v, at, err := l.Get(t.Context()); v != 1 || at.IsZero() || err != nil {
+					t.Errorf("%d of %v, %v", v, at, err)
+				}
+			})
+		}
+		all.Wait()
+		if v, _, _ := l.Get(t.Context()); v != 1 || r.reads != 1 {
+			t.Errorf("a fresh value was read again: %d, %d times", v, r.reads)
+		}
+		time.Sleep(time.Second)
+		if v, at, _ := l.Get(t.Context()); v != 2 || time.Since(at) > 200*time.Millisecond {
+			t.Errorf("a second later: %d of %v", v, at)
+		}
+		begun.Wait()
+	})
+}
+
+func TestNobodyWaitsLongForAStoreThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life, end := context.WithCancel(t.Context())
+		r, begun := &reader{}, &sync.WaitGroup{}
+		l := latest(r, begun, life)
+		known, _, _ := l.Get(t.Context())
+		r.takes = time.Hour
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		v, at, err := l.Get(t.Context())
+		if v != known || time.Since(at) < 2*time.Second || err == nil || time.Since(began) != 700*time.Millisecond {
+			t.Errorf("%d of %v after %v, %v", v, at, time.Since(began), err)
+		}
+		began = time.Now()
+		if _, _, err := l.Get(t.Context()); err == nil || time.Since(began) != 0 {
+			t.Errorf("the next one waited %v, %v", time.Since(began), err)
+		}
+		time.Sleep(3 * time.Second) // the reading is given up
+		synctest.Wait()
+		r.takes, r.err = 0, errors.New("it is away")
+		if v, _, err := l.Get(t.Context()); v != known || err == nil || err.Error() != "it is away" {
+			t.Errorf("%d, %v", v, err)
+		}
+		r.takes = time.Hour
+		time.Sleep(2 * time.Second)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		began = time.Now()
+		if _, _, _ = l.Get(gone); time.Since(began) != 0 {
+			t.Errorf("who is gone waited %v", time.Since(began))
+		}
+		end()
+		begun.Wait() // for the reading that the end has ended
+	})
+}
