@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/connect/system"
 )
 
 // completionCmd prints the script with which a shell completes this program's words.
@@ -26,7 +27,7 @@ PowerShell, in $PROFILE:
 }
 
 func (c completionCmd) Run(e command.Env, k *kong.Kong) error {
-	root := completions(k.Model, e.Table.Names())
+	root := asCobra(k.Model, e.Table.Names())
 	switch c.Shell {
 	case "bash":
 		return root.GenBashCompletionV2(e.Out, true)
@@ -44,24 +45,37 @@ func complete(ctx context.Context, app *kong.Application, args []string, e comma
 	if len(args) == 0 || args[0] != cobra.ShellCompRequestCmd && args[0] != cobra.ShellCompNoDescRequestCmd {
 		return false, nil
 	}
-	root := completions(app, e.Table.Names())
+	root := asCobra(app, e.Table.Names())
 	root.SetArgs(args)
 	root.SetOut(e.Out)
 	root.SetErr(e.Err)
 	return true, root.ExecuteContext(ctx)
 }
 
-// completions are the commands in the form of the library that knows the shells. They do
-// nothing: this program is run by the other one.
-func completions(app *kong.Application, systems []string) *cobra.Command {
-	root := completion(app.Node, systems)
+// Commands are the commands of a program with these systems, for what writes manual pages and
+// completions of them. They do nothing: Main runs them.
+func Commands(table system.Table) (*cobra.Command, error) {
+	k, err := new(commands).parser(table, "")
+	if err != nil {
+		return nil, err
+	}
+	return asCobra(k.Model, table.Names()), nil
+}
+
+// asCobra has the commands in the form of the library that knows the shells.
+func asCobra(app *kong.Application, systems []string) *cobra.Command {
+	root := node(app.Node, systems)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(&cobra.Command{Hidden: true})
 	return root
 }
 
-func completion(n *kong.Node, systems []string) *cobra.Command {
-	c := &cobra.Command{Use: n.Name, Short: n.Help, Aliases: n.Aliases, Hidden: n.Hidden, Run: func(*cobra.Command, []string) {}}
+func node(n *kong.Node, systems []string) *cobra.Command {
+	short, _, _ := strings.Cut(n.Help, "\n\n")
+	c := &cobra.Command{Use: n.Name, Short: short, Long: strings.TrimSpace(n.Help + "\n\n" + n.Detail), Aliases: n.Aliases, Hidden: n.Hidden, Run: func(*cobra.Command, []string) {}}
+	for _, p := range n.Positional {
+		c.Use += " " + p.Summary()
+	}
 	c.InitDefaultHelpFlag()
 	for _, f := range n.Flags {
 		if !f.Hidden && f.Name != "help" {
@@ -69,7 +83,7 @@ func completion(n *kong.Node, systems []string) *cobra.Command {
 		}
 	}
 	for _, child := range n.Children {
-		c.AddCommand(completion(child, systems))
+		c.AddCommand(node(child, systems))
 	}
 	if n.Name == "help" {
 		c.ValidArgsFunction = func(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -29,9 +29,9 @@ import (
 )
 
 // Main runs the command of os.Args, of a program with these systems, and ends the process.
-func Main(version string, table system.Table) {
-	if b, ok := debug.ReadBuildInfo(); version == "dev" && ok && b.Main.Version != "" && b.Main.Version != "(devel)" {
-		version = b.Main.Version // what the build knows of its source
+func Main(build command.Build, table system.Table) {
+	if b, ok := debug.ReadBuildInfo(); ok {
+		build = build.Or(b)
 	}
 	// Go's HTTP client writes there what a server says without being asked, a secret that it
 	// repeats for instance. Whatever we have to say goes to our own log.
@@ -40,7 +40,7 @@ func Main(version string, table system.Table) {
 	// that a second one ends the process at once: nothing unconfirmed was acknowledged.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], command.Env{Table: table, Version: version, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Program: program()}))
+	os.Exit(run(ctx, os.Args[1:], command.Env{Table: table, Build: build, In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Program: program()}))
 }
 
 // program is how whoever called this program can call it again: by its name where that finds
@@ -102,15 +102,9 @@ func run(ctx context.Context, args []string, e command.Env) (status int) {
 	if len(args) > 0 && args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
-	c.Run.flags = newRunFlags(e.Table)
-	c.Run.Plugins = c.Run.flags.plugins()
-	options := []kong.Option{kong.Name("tidemill"), kong.Description(description),
+	parser, err := c.parser(e.Table, e.Version,
 		kong.Writers(out, e.Err), kong.Exit(func(code int) { exited = code; panic(exited) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(c.Run.flags.help),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), command.Durations{}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e),
-		kong.Vars{"version": "tidemill " + e.Version, "systems": strings.Join(e.Table.Names(), ", ")}}
-	parser, err := kong.New(&c, append(options, ofSystems(e.Table)...)...)
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(e))
 	if err != nil {
 		_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
 		return 1
@@ -145,6 +139,17 @@ func run(ctx context.Context, args []string, e command.Env) (status int) {
 		return 1
 	}
 	return 0
+}
+
+// parser reads command lines of a program with these systems.
+func (c *commands) parser(table system.Table, version string, more ...kong.Option) (*kong.Kong, error) {
+	c.Run.flags = newRunFlags(table)
+	c.Run.Plugins = c.Run.flags.plugins()
+	options := append(more, kong.Name("tidemill"), kong.Description(description),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(c.Run.flags.help),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), command.Durations{}),
+		kong.Vars{"version": "tidemill " + version, "systems": strings.Join(table.Names(), ", ")})
+	return kong.New(c, append(options, ofSystems(table)...)...)
 }
 
 // opened opens data in this process.
@@ -189,16 +194,4 @@ func wrongUsage(e command.Env, err error, k *kong.Context) int {
 // helpCmd is there to be listed: run makes --help of it.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, like dead list. Default: all commands."`
-}
-
-type versionCmd struct {
-	JSON bool `help:"Print JSON."`
-}
-
-func (c *versionCmd) Run(e command.Env) error {
-	if c.JSON {
-		return command.PrintJSON(e.Out, map[string]string{"version": e.Version})
-	}
-	_, err := fmt.Fprintln(e.Out, "tidemill", e.Version)
-	return err
 }

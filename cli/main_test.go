@@ -3,11 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -146,15 +150,40 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	_, out, _ := call(t, nil, "version")
-	if !strings.HasPrefix(out, "tidemill ") || strings.Count(out, "\n") != 1 {
-		t.Errorf("version = %q", out)
+	build := command.Build{Version: "1.2.3", Commit: "c0ffee", Date: "2026-11-26T00:00:00Z"}
+	of := func(args ...string) string {
+		var out bytes.Buffer
+		if status := run(t.Context(), args, command.Env{Table: systems.All(), Build: build, Out: &out, Err: &out}); status != 0 {
+			t.Errorf("%s: exit status %d", args, status)
+		}
+		return out.String()
 	}
-	if status, flag, _ := call(t, nil, "--version"); status != 0 || flag != out {
-		t.Errorf("--version = %q, exit status %d; want %q", flag, status, out)
+	if out := of("--version"); out != "tidemill 1.2.3\n" {
+		t.Errorf("--version = %q", out)
 	}
-	if _, out, _ := call(t, nil, "version", "--json"); !strings.HasPrefix(out, `{"version":"`) {
-		t.Errorf("version --json = %q", out)
+	want := fmt.Sprintf("tidemill 1.2.3\n  commit   c0ffee\n  date     2026-11-26T00:00:00Z\n  go       %s %s/%s\n  systems  analytics, bridge, delivery, crm, windows\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if out := of("version"); out != want {
+		t.Errorf("version = %q, want %q", out, want)
+	}
+	var view map[string]any
+	out := of("version", "--json")
+	if err := json.Unmarshal([]byte(out), &view); err != nil || view["version"] != "1.2.3" || view["commit"] != "c0ffee" || view["date"] != build.Date || view["go"] != runtime.Version() {
+		t.Errorf("version --json = %q (%v)", out, err)
+	}
+}
+
+func TestGoKnowsWhatIsNotARelease(t *testing.T) {
+	noted := &debug.BuildInfo{Main: debug.Module{Version: "v0.2.0"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026"}}}
+	if got := (command.Build{Version: "dev"}).Or(noted); got != (command.Build{Version: "0.2.0", Commit: "abc", Date: "2026"}) {
+		t.Errorf("what go install noted = %+v", got)
+	}
+	release := command.Build{Version: "1", Commit: "c", Date: "d"}
+	if got := release.Or(noted); got != release {
+		t.Errorf("a release = %+v", got)
+	}
+	noted.Main.Version = "(devel)"
+	if got := (command.Build{Version: "dev"}).Or(noted); got.Version != "dev" {
+		t.Errorf("a clone = %+v", got)
 	}
 }
 

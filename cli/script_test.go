@@ -16,11 +16,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tidemill": func() { Main("dev", systems.All()) }, "plant": plant})
+	testscript.Main(m, map[string]func(){"tidemill": func() { Main(command.Build{Version: "dev"}, systems.All()) }, "plant": plant})
 }
 
 // TestSessions runs the sessions in testdata: what somebody types, and what comes of it.

@@ -25,7 +25,7 @@ type Env struct {
 
 	Environ func() []string // names and values; nil: none
 	Table   system.Table    // the systems that there are
-	Version string          // of this program
+	Build                   // of this program
 	Program string          // how this program is called, in commands that are shown
 
 	// Open opens the data of some systems in this process, to be looked at. The API asks for the token.

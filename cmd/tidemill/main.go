@@ -4,10 +4,17 @@ package main
 
 import (
 	"github.com/tidemill/tidemill/cli"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems"
 )
 
-// version is set when a release is built.
-var version = "dev"
+// Set when a release is built.
+var (
+	version = "dev"
+	commit  = ""
+	date    = ""
+)
 
-func main() { cli.Main(version, systems.All()) }
+func main() {
+	cli.Main(command.Build{Version: version, Commit: commit, Date: date}, systems.All())
+}

@@ -8,7 +8,8 @@ package main
 
 import (
 	"github.com/tidemill/tidemill/cli"
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/systems"
 )
 
-func main() { cli.Main("dev", append(systems.All(), journal)) }
+func main() { cli.Main(command.Build{Version: "dev"}, append(systems.All(), journal)) }
