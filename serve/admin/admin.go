@@ -193,6 +193,9 @@ func protect(w http.ResponseWriter) {
 
 func (a *API) inside(w http.ResponseWriter, r *http.Request) {
 	protect(w)
+	if a.Config != nil && len(a.Config.Console.Cover) > 0 {
+		r = r.WithContext(operation.WithCover(r.Context(), a.Config.Console.Cover))
+	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		a.fail(w, r, a.unknown(w, r))
 		return

@@ -94,16 +94,16 @@ type DeadLetter struct {
 	First          time.Time       `json:"first_failed_at"`
 	Last           time.Time       `json:"last_failed_at"`
 	ETag           string          `json:"etag"` // of its payload: what an edit's If-Match is compared with
-	Payload        string          `json:"payload,omitempty"`
-	PayloadBase64  string          `json:"payload_base64,omitempty"`
+	Payload        string          `json:"payload,omitempty" covered:"payload"`
+	PayloadBase64  string          `json:"payload_base64,omitempty" covered:"payload"`
 	Edited         *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
-	Original       string          `json:"original_payload,omitempty"`
-	OriginalBase64 string          `json:"original_payload_base64,omitempty"`
-	Fields         []Field         `json:"fields,omitempty"`   // its headers, or the fields of a stream entry, as received
-	Damaged        string          `json:"damaged,omitempty"`  // its stored bytes are not those that were put
-	Row            json.RawMessage `json:"row,omitempty"`      // what the work had made of it, or the destination's answer
-	Attempts       []Attempt       `json:"attempts,omitempty"` // failed tries before the last one
-	History        []Failure       `json:"history,omitempty"`  // each time it died
+	Original       string          `json:"original_payload,omitempty" covered:"payload"`
+	OriginalBase64 string          `json:"original_payload_base64,omitempty" covered:"payload"`
+	Fields         []Field         `json:"fields,omitempty"`                // its headers, or the fields of a stream entry, as received
+	Damaged        string          `json:"damaged,omitempty"`               // its stored bytes are not those that were put
+	Row            json.RawMessage `json:"row,omitempty" covered:"payload"` // what the work had made of it, or the destination's answer
+	Attempts       []Attempt       `json:"attempts,omitempty"`              // failed tries before the last one
+	History        []Failure       `json:"history,omitempty"`               // each time it died
 }
 
 // Version is the ETag.
@@ -113,7 +113,7 @@ func (l DeadLetter) Version() string { return l.ETag }
 type Failure struct {
 	Attempt
 	Tries  int             `json:"tries"`
-	Answer json.RawMessage `json:"answer,omitempty"` // of the destination to a replay
+	Answer json.RawMessage `json:"answer,omitempty" covered:"payload"` // of the destination to a replay
 }
 
 // ListedDead is a dead letter of a listing, in one form or the other.
@@ -143,8 +143,8 @@ func (l *ListedDead) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &l
 // ExportedDead is a dead letter in the form that programs outside read, all of what they need
 // to deliver or to explain it. The payload is text, byte for byte as received.
 type ExportedDead struct {
-	Original       string    `json:"originalPayload"`
-	OriginalBase64 string    `json:"originalPayloadBase64,omitempty"` // where it is no text
+	Original       string    `json:"originalPayload" covered:"payload"`
+	OriginalBase64 string    `json:"originalPayloadBase64,omitempty" covered:"payload"` // where it is no text
 	Error          string    `json:"error"`
 	Attempts       int       `json:"attempts"` // all tries there ever were
 	First          time.Time `json:"firstFailure"`
@@ -155,8 +155,8 @@ type ExportedDead struct {
 	Kind           string    `json:"kind"`
 	Partner        string    `json:"partner,omitempty"`
 	Site           string    `json:"site,omitempty"`
-	Edited         *string   `json:"editedPayload,omitempty"`
-	EditedBase64   string    `json:"editedPayloadBase64,omitempty"`
+	Edited         *string   `json:"editedPayload,omitempty" covered:"payload"`
+	EditedBase64   string    `json:"editedPayloadBase64,omitempty" covered:"payload"`
 	Response       *Response `json:"response,omitempty"`
 }
 
@@ -164,6 +164,6 @@ type ExportedDead struct {
 // letter's row in this very form.
 type Response struct {
 	Status     int    `json:"status"`
-	Body       string `json:"body"`
-	BodyBase64 string `json:"bodyBase64,omitempty"` // where it is no text
+	Body       string `json:"body" covered:"payload"`
+	BodyBase64 string `json:"bodyBase64,omitempty" covered:"payload"` // where it is no text
 }

@@ -146,8 +146,8 @@ type Job struct {
 	Fate          string     `json:"fate,omitempty"`
 	Cause         string     `json:"cause,omitempty"`
 	ETag          string     `json:"etag"` // of its payload: what an edit's If-Match is compared with
-	Payload       string     `json:"payload,omitempty"`
-	PayloadBase64 string     `json:"payload_base64,omitempty"`
+	Payload       string     `json:"payload,omitempty" covered:"payload"`
+	PayloadBase64 string     `json:"payload_base64,omitempty" covered:"payload"`
 	Fields        []Field    `json:"fields,omitempty"`   // its headers
 	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
 	Position      string     `json:"-"`                  // in a listing
@@ -162,8 +162,8 @@ func (j Job) PageKey() string { return j.Position }
 // Field is a header of a message.
 type Field struct {
 	Name        string `json:"name"`
-	Value       string `json:"value"`
-	ValueBase64 string `json:"value_base64,omitempty"`
+	Value       string `json:"value" covered:"headers" by:"name"`
+	ValueBase64 string `json:"value_base64,omitempty" covered:"headers" by:"name"`
 }
 
 // Attempt is one failed try.

@@ -33,6 +33,10 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 			w.Header().Set("Content-Type", d.Type)
 			return d.Write(w)
 		}
+		shown, err := coverOf(r.Context()).of(a)
+		if err != nil {
+			return err
+		}
 		if v, ok := any(a).(Versioned); ok {
 			w.Header().Set("ETag", quoted(v.Version()))
 		}
@@ -40,7 +44,7 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		if s, ok := any(a).(interface{ Status() int }); ok {
 			status = s.Status()
 		}
-		Write(w, status, "application/json", a)
+		Write(w, status, "application/json", shown)
 		return nil
 	}}
 }
@@ -85,13 +89,17 @@ func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], e
 		}
 		if paged && in.page().asked() {
 			p, err := pageOf(all, in.page(), of, now)
+			if err != nil {
+				return err
+			}
+			shown, err := coverOf(r.Context()).of(p)
 			if err == nil {
-				Write(w, http.StatusOK, "application/json", p)
+				Write(w, http.StatusOK, "application/json", shown)
 			}
 			return err
 		}
 		w.Header().Set("Content-Type", LinesType)
-		out := lines{w: w, enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
+		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
 		if live, ok := any(q).(Live); ok && live.Live() {
 			out.live = true
 			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
@@ -118,6 +126,7 @@ const LinesType = "application/x-ndjson"
 // lines are those of a listing that goes out.
 type lines struct {
 	w     http.ResponseWriter
+	cover *cover
 	n     int
 	enc   *json.Encoder
 	flush *http.ResponseController
@@ -129,9 +138,14 @@ type lines struct {
 func (l *lines) add(v any) (err error) {
 	l.n++
 	if own, ok := v.(interface{ AppendJSON([]byte) []byte }); ok {
-		l.line = append(own.AppendJSON(l.line[:0]), '\n')
-		_, err = l.w.Write(l.line)
-	} else {
+		l.line = own.AppendJSON(l.line[:0])
+		if l.cover != nil {
+			l.line, err = l.cover.json(shapeOf(reflect.TypeOf(v)), l.line)
+		}
+		if l.line = append(l.line, '\n'); err == nil {
+			_, err = l.w.Write(l.line)
+		}
+	} else if v, err = l.cover.of(v); err == nil {
 		err = l.enc.Encode(v)
 	}
 	if err == nil && l.live {

@@ -51,7 +51,7 @@ type Event struct {
 	Distinct   string          `json:"distinct_id"`
 	Person     string          `json:"person_id"`
 	Timestamp  string          `json:"timestamp"`
-	Properties json.RawMessage `json:"properties"`
+	Properties json.RawMessage `json:"properties" covered:"properties"`
 }
 
 // SentEvents are events that are sent.
@@ -79,7 +79,7 @@ type OnePerson struct {
 type Person struct {
 	ID         uuid.UUID                  `json:"id"`
 	Distinct   []string                   `json:"distinct_ids"`
-	Properties map[string]json.RawMessage `json:"properties"`
+	Properties map[string]json.RawMessage `json:"properties" covered:"properties"`
 	Identified bool                       `json:"is_identified"`
 	Created    time.Time                  `json:"created_at"`
 	Updated    time.Time                  `json:"updated_at"`

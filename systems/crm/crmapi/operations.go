@@ -107,8 +107,8 @@ type SyncRecord struct {
 	Started       *time.Time `json:"started_at,omitempty"`
 	Completed     *time.Time `json:"completed_at,omitempty"`
 	Failed        *time.Time `json:"failed_at,omitempty"`
-	Payload       string     `json:"payload,omitempty"`
-	PayloadBase64 string     `json:"payload_base64,omitempty"`
+	Payload       string     `json:"payload,omitempty" covered:"payload"`
+	PayloadBase64 string     `json:"payload_base64,omitempty" covered:"payload"`
 	Position      string     `json:"-"` // in the log
 }
 
@@ -128,7 +128,7 @@ type Profile struct {
 	ID         uuid.UUID                  `json:"id"`
 	Tenant     string                     `json:"tenant"`
 	Identities []Identity                 `json:"identities"`
-	Attributes map[string]json.RawMessage `json:"attributes"` // as received
+	Attributes map[string]json.RawMessage `json:"attributes" covered:"attributes"` // as received
 	Created    time.Time                  `json:"created_at"`
 	Updated    time.Time                  `json:"updated_at"` // when attributes changed last
 }
@@ -136,7 +136,7 @@ type Profile struct {
 // Identity is one of a profile's identities, as it is kept.
 type Identity struct {
 	Kind  string `json:"kind"` // externalId, email, phone
-	Value string `json:"value"`
+	Value string `json:"value" covered:"identities" by:"kind"`
 }
 
 // Replay is a replay with how far it has come.

@@ -135,8 +135,8 @@ type Record struct {
 	Kind          string `json:"kind"`
 	ID            string `json:"id"`
 	Qualifier     string `json:"qualifier,omitempty"`
-	Payload       string `json:"payload,omitempty"`
-	PayloadBase64 string `json:"payload_base64,omitempty"`
+	Payload       string `json:"payload,omitempty" covered:"payload"`
+	PayloadBase64 string `json:"payload_base64,omitempty" covered:"payload"`
 	Damaged       string `json:"damaged,omitempty"` // its stored bytes are not those that were put
 }
 
@@ -300,5 +300,5 @@ type Found struct {
 type Hit struct {
 	Day      string          `json:"day"`
 	ID       string          `json:"id"`
-	Document json.RawMessage `json:"document"`
+	Document json.RawMessage `json:"document" covered:"document"`
 }

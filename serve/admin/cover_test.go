@@ -1,0 +1,158 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// marker stands in payloads, headers and properties, and nowhere else.
+const marker = "m4rk3r"
+
+// viewer reads as somebody who may not see payloads.
+func (d *desk) viewer(path string) string {
+	d.Helper()
+	w, r := httptest.NewRecorder(), request(http.MethodGet, admin.Prefix+path, "")
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Viewer})))
+	asDescribed(d.T, r, w)
+	return d.good(w)
+}
+
+// covered wants a marker to be shown to who may see it, and to nobody else.
+func (d *desk) covered(marker string, paths ...string) {
+	d.Helper()
+	for _, path := range paths {
+		if whole := d.get(path); !strings.Contains(whole, marker) {
+			d.Errorf("%s does not show it to who may see it: %s", path, whole)
+		}
+		if shown := d.viewer(path); strings.Contains(shown, marker) || shown == "" {
+			d.Errorf("%s shows it to a viewer: %s", path, shown)
+		}
+	}
+}
+
+func TestPayloadsOfDeadLettersAreCovered(t *testing.T) {
+	d, s := dead(t)
+	m := &tidemill.Message{ID: "e9", Tenant: "shop", To: "s2s.dv360", Payload: []byte(`{"email": "` + marker + `"}`), Header: []tidemill.Field{{Name: []byte("cookie"), Value: []byte(marker)}}, Mark: tidemill.Mark{Lo: 9}}
+	if err := s.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "s2s.dv360", Message: m, Kind: tidemill.Partner, Cause: "it failed", Tries: 1, At: day, Row: []byte(`{"status":503,"body":"` + marker + `"}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	d.covered(marker, "dead/6", "dead?format=export", "dead?format=export&limit=10")
+	d.post("dead/6/edit", `{"email": "`+marker+`", "edited": true}`)
+	d.covered(marker, "dead/6", "dead?format=export")
+	if shown := d.viewer("dead/6"); !strings.Contains(shown, `"payload":"{\"email\":\"(text)\",\"edited\":\"(true or false)\"}"`) || !strings.Contains(shown, `{"name":"cookie","value":"(text)"}`) {
+		t.Errorf("names and types are not shown: %s", shown)
+	}
+	d.viewer("dead")
+}
+
+func TestPayloadsOfJobsAreCovered(t *testing.T) {
+	d, s := queues(t)
+	m := &tidemill.Message{To: "q", ID: "marked", Tenant: "shop", Payload: []byte(marker), Header: []tidemill.Field{{Name: []byte("cookie"), Value: []byte(marker)}}}
+	if err := s.Add(t.Context(), []*tidemill.Message{m}, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.covered(marker, "queues/q/job?id=marked")
+	d.viewer("queues/q/jobs")
+}
+
+func TestWhatCRMKnowsOfPeopleIsCovered(t *testing.T) {
+	withCRM(t, func(d *crmDesk) {
+		d.send(strings.Replace(crmEvent("a", "member.created"), `"identity"`, `"payload":{"note":"`+marker+`"},"identity"`, 1))
+		pass(time.Second)
+		d.covered(marker, "crm/log?payload=true", "crm/events?tenant=club&id=a")
+		d.covered("ann@example.com", "crm/profiles?tenant=club&email=ann@example.com", "crm/log?payload=true")
+	})
+}
+
+func TestPropertiesOfEventsAndPersonsAreCovered(t *testing.T) {
+	in := start(t, func(c *config.Loaded) { c.Console.Cover = []string{"properties.card"} })
+	if w := in.post("events?project=shop", `{"event_id":"0190f3c2-7d1a-7c3e-8f4b-1c2d3e4f5a6b","event":"bought","distinct_id":"u1","properties":{"note":"`+marker+`","card":"c4rd","$set":{"name":"`+marker+`"}}}`); w.Code != 200 {
+		t.Fatal(w.Body)
+	}
+	made := new(api.MadeToken)
+	if err := json.Unmarshal(in.post("tokens?name=viewer&role=viewer", "").Body.Bytes(), made); err != nil {
+		t.Fatal(err)
+	}
+	as := func(token, path string) string {
+		for range 200 { // until it is stored
+			r := request(http.MethodGet, admin.Prefix+path, "")
+			r.Header.Set("Authorization", "Bearer "+token)
+			if w := in.do(r); w.Code == 200 && strings.Contains(w.Body.String(), "note") || strings.Contains(w.Body.String(), "is_identified") {
+				return w.Body.String()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		t.Fatalf("%s shows nothing", path)
+		return ""
+	}
+	for _, path := range []string{"events?project=shop", "persons?project=shop&distinct_id=u1"} {
+		whole, shown := as(token, path), as(made.Secret, path)
+		if !strings.Contains(whole, marker) || strings.Contains(whole, "c4rd") {
+			t.Errorf("%s shows to an admin %s", path, whole)
+		}
+		if strings.Contains(shown, marker) || strings.Contains(shown, "c4rd") || !strings.Contains(shown, "(text)") {
+			t.Errorf("%s shows to a viewer %s", path, shown)
+		}
+	}
+}
+
+// personal are names of members that hold what senders sent.
+var personal = []string{"payload", "payload_base64", "original_payload", "original_payload_base64", "originalPayload", "originalPayloadBase64", "editedPayload", "editedPayloadBase64",
+	"properties", "attributes", "value", "value_base64", "document", "row", "answer", "body", "bodyBase64"}
+
+func TestWhatSendersSentIsTaggedInEveryAnswer(t *testing.T) {
+	seen := map[reflect.Type]bool{}
+	var walk func(op string, of reflect.Type)
+	walk = func(op string, of reflect.Type) {
+		if seen[of] {
+			return
+		}
+		seen[of] = true
+		if f, ok := reflect.Zero(of).Interface().(interface{ Form() reflect.Type }); ok {
+			walk(op, f.Form())
+			return
+		}
+		if f, ok := reflect.Zero(of).Interface().(interface{ OneOf() []any }); ok {
+			for _, one := range f.OneOf() {
+				walk(op, reflect.TypeOf(one))
+			}
+		}
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			walk(op, of.Elem())
+		case reflect.Struct:
+			for i := range of.NumField() {
+				f := of.Field(i)
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				if slices.Contains(personal, name) && f.Tag.Get("covered") == "" {
+					t.Errorf("%s answers with %v.%s, which is not tagged covered", op, of, f.Name)
+				}
+				if f.Tag.Get("covered") != "" && !slices.Contains(config.CoverRoots, f.Tag.Get("covered")) {
+					t.Errorf("console.cover has no %s, as which %v.%s is covered", f.Tag.Get("covered"), of, f.Name)
+				}
+				if f.IsExported() && f.Tag.Get("json") != "-" {
+					walk(op, f.Type)
+				}
+			}
+		}
+	}
+	for _, h := range newDesk(t, admin.Parts{}).api.Operations() {
+		walk(h.ID, h.Gives)
+	}
+	if len(seen) < 30 {
+		t.Errorf("only %d types were looked at: %s", len(seen), fmt.Sprint(seen))
+	}
+}
