@@ -68,7 +68,10 @@ type commands struct {
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
 	Postgres   postgresCmd   `cmd:"" help:"Prepare a PostgreSQL: roles, and tables of a new version."`
-	Token      tokenCmd      `cmd:"" help:"Print the API's token, for programs that use the API."`
+	User       userCmd       `cmd:"" help:"Add, list, change and remove the users of console and API."`
+	Token      tokenCmd      `cmd:"" help:"Print the API's token; make, list and revoke others for programs."`
+	Sessions   sessionsCmd   `cmd:"" help:"List who is logged in, and end sessions."`
+	Console    consoleCmd    `cmd:"" help:"Open the console in a browser."`
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands in your shell."`

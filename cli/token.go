@@ -6,10 +6,17 @@ import (
 	"github.com/tidemill/tidemill/cli/command"
 )
 
-type tokenCmd struct{ command.Settings }
+type tokenCmd struct {
+	Show   tokenShowCmd   `cmd:"" default:"withargs" help:"Print the API's own token, for programs that use the API."`
+	Make   tokenMakeCmd   `cmd:"" help:"Make a token with a role and an end, and print it."`
+	List   tokenListCmd   `cmd:"" help:"List the tokens that were made."`
+	Revoke tokenRevokeCmd `cmd:"" help:"Revoke a token that was made."`
+}
 
-// Help is shown by tidemill token --help.
-func (c *tokenCmd) Help() string {
+type tokenShowCmd struct{ command.Settings }
+
+// Help is shown by tidemill token show --help.
+func (c *tokenShowCmd) Help() string {
 	return `The token comes from the configuration (admin.key, TIDEMILL_TOKEN) or from the file api.token in the data folder. The other commands find it by themselves; this one is for programs that use the API:
 
   curl -H "Authorization: Bearer $(tidemill token)" http://127.0.0.1:8484/api/v1/status
@@ -17,7 +24,7 @@ func (c *tokenCmd) Help() string {
 For a new token: stop the instance, remove the file, and start it again.`
 }
 
-func (c *tokenCmd) Run(e command.Env) error {
+func (c *tokenShowCmd) Run(e command.Env) error {
 	cfg, err := c.Load(e, nil)
 	if err != nil {
 		return err
