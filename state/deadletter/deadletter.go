@@ -107,6 +107,10 @@ type Store interface {
 	List(ctx context.Context, f Filter) iter.Seq2[*Letter, error]
 	// Count is how many dead letters match, without reading payloads.
 	Count(ctx context.Context, f Filter) (int, error)
+	// Groups says how many dead letters there are for each cause, its numbers aside, as they are
+	// now. It reads counters, which change with the dead letters in one transaction; a store that
+	// has none looks at its newest 10,000 dead letters, and says so.
+	Groups(ctx context.Context) (Groups, error)
 	// Replay marks matching held dead letters as replaying, durably, and says how many:
 	// Open hands them out. Messages that die later are not among them.
 	Replay(ctx context.Context, f Filter) (int, error)

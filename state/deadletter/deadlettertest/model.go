@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -258,6 +259,19 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 					}
 				}
 				want.Pending = uint64(len(letters))
+				byCause := map[string]int{}
+				for _, h := range letters {
+					byCause[strings.TrimRight(h.cause, "0123456789")]++
+				}
+				g, err := f.Store.Groups(t.Context())
+				if err != nil || len(g.Groups) != len(byCause) || g.Other+g.Looked != 0 {
+					r.Fatalf("groups %+v, %v; want %v", g, err, byCause)
+				}
+				for _, one := range g.Groups {
+					if byCause[strings.TrimRight(one.Cause, "#")] != one.Count {
+						r.Fatalf("groups %+v; want %v", g, byCause)
+					}
+				}
 				if b, err := source.(tidemill.Bookkeeper).Books(t.Context()); err != nil || b != want || b.Off() != 0 {
 					r.Fatalf("books %+v, %v; want %+v", b, err, want)
 				}

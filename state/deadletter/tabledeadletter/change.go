@@ -96,7 +96,7 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 		for i, l := range part {
 			pipelines[i] = l.pipeline
 		}
-		found, accounts, err := read(tx, pipelines, keysOf(part), "state", "seq", "deaths", "apart")
+		found, accounts, err := read(tx, pipelines, keysOf(part), "state", "seq", "deaths", "apart", "grouped")
 		if err != nil {
 			return 0, err
 		}
@@ -104,8 +104,13 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 		if len(rows) == 0 {
 			return 0, nil
 		}
+		groups := grouping{}
 		for _, r := range rows {
 			accounts[r.Pipeline].skipped++
+			groups.leave(r)
+		}
+		if err := groups.write(tx, accounts); err != nil {
+			return 0, err
 		}
 		if err := remove(tx, rows); err != nil {
 			return 0, err

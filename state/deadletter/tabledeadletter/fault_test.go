@@ -35,6 +35,10 @@ func (a again) Count(ctx context.Context, f deadletter.Filter) (int, error) {
 	return sqlitedbtest.Get(a.f, func() (int, error) { return a.s.Count(ctx, f) })
 }
 
+func (a again) Groups(ctx context.Context) (deadletter.Groups, error) {
+	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx) })
+}
+
 func (a again) Replay(ctx context.Context, f deadletter.Filter) (int, error) {
 	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.s.Replay(ctx, f) })
 }

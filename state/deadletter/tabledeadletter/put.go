@@ -57,8 +57,9 @@ func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
 			more[l.Pipeline]++
 		}
 	}
+	groups := grouping{}
 	for _, name := range slices.Sorted(maps.Keys(more)) {
-		if err := s.room(tx, found, name, more[name], accounts[name]); err != nil {
+		if err := s.room(tx, found, name, more[name], accounts[name], groups); err != nil {
 			return err
 		}
 	}
@@ -72,6 +73,7 @@ func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
 		if did {
 			r.message = l.head
 			changed = append(changed, r)
+			groups.leave(r)
 		}
 		if another {
 			accounts[l.Pipeline].put++
@@ -80,6 +82,14 @@ func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
 	}
 	if len(changed) == 0 {
 		return nil
+	}
+	for _, r := range changed {
+		if r.group == "" { // one that was given twice has died of the last
+			groups.join(r)
+		}
+	}
+	if err := groups.write(tx, accounts); err != nil {
+		return err
 	}
 	return write(tx, changed, accounts.rows()...)
 }
@@ -99,13 +109,13 @@ func number(tx table.Tx[Record], fresh []*Record) error {
 }
 
 // room makes sure that the new dead letters of a pipeline fit, and counts them in its books.
-func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipeline string, fresh int, b *books) error {
+func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipeline string, fresh int, b *books, groups grouping) error {
 	there := b.there()
 	if over := there + fresh - s.o.Max; over > 0 {
 		trimmed := 0
 		if s.o.Trim {
 			var err error
-			if trimmed, err = trim(tx, found, pipeline, over); err != nil {
+			if trimmed, err = trim(tx, found, pipeline, over, groups); err != nil {
 				return err
 			}
 		}
@@ -120,13 +130,16 @@ func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipelin
 
 // trim drops the oldest n held dead letters of a pipeline, except those that die again in this
 // call, and says how many it dropped.
-func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int) (int, error) {
-	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(again), Only: []string{"apart"}})
+func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int, groups grouping) (int, error) {
+	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(again), Only: []string{"apart", "grouped"}})
 	if err != nil {
 		return 0, err
 	}
 	page = slices.DeleteFunc(page, func(r *Record) bool { return again[r.key] != nil })
 	page = page[:min(n, len(page))]
+	for _, r := range page {
+		groups.leave(r)
+	}
 	return len(page), remove(tx, page)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/table"
 )
 
-// Record is what the table has: a dead letter, or the books of a pipeline.
+// Record is what the table has: a dead letter, the books of a pipeline, or a group.
 type Record struct {
 	deadletter.Record
 	key     string
@@ -27,10 +27,13 @@ type Record struct {
 	history []byte
 	message []byte // all of it but its name and its payload
 	books   books
+	group   string // the key of its group; empty: it is in none
+	cause   string // of a group
+	size    uint64 // of a group: its dead letters
 }
 
-// books are those of a pipeline in a table, where Pending is counted.
-type books struct{ put, replayed, skipped, lost uint64 }
+// books are those of a pipeline in a table, where Pending is counted, and how many groups it has.
+type books struct{ put, replayed, skipped, lost, groups uint64 }
 
 // there is how many dead letters there are by the books.
 func (b books) there() int { return int(b.put - b.replayed - b.skipped - b.lost) }
@@ -41,6 +44,7 @@ const (
 	replaying
 	account // the books of a pipeline
 	content // the message of a dead letter, apart from it
+	grouped // a group of dead letters
 )
 
 // apartMin is how many bytes a message has that is kept apart: a change of a dead letter writes
@@ -84,6 +88,10 @@ func Spec() table.Spec[Record] {
 		{Name: "payload", At: func(r *r) any { return &r.Payload }},
 		{Name: "row", At: func(r *r) any { return &r.Row }},
 		{Name: "original", At: func(r *r) any { return &r.Original }},
+		{Name: "grouped", At: func(r *r) any { return &r.group }},
+		{Name: "cause", At: func(r *r) any { return &r.cause }},
+		{Name: "size", At: func(r *r) any { return &r.size }},
+		{Name: "groups", At: func(r *r) any { return &r.books.groups }},
 	}}
 }
 
@@ -91,11 +99,11 @@ func Spec() table.Spec[Record] {
 var (
 	place = []string{"pipeline", "state", "seq"} // of its order
 	lease = []string{"epoch", "handed", "until"}
-	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until"}
+	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until", "grouped"}
 	body  = []string{"message", "payload", "row", "original"}
 	// shown are those of a dead letter without its replay.
 	shown  = append([]string{"pipeline", "state", "seq", "tenant", "id", "shard", "hi", "lo", "kind", "first", "last", "replays", "damaged", "edited", "apart", "sum", "history"}, body...)
-	counts = []string{"put", "replayed", "skipped", "lost"} // of books
+	counts = []string{"put", "replayed", "skipped", "lost", "groups"} // of books
 )
 
 // part writes a name so that no other begins with it: short ones as they are, long ones by their

@@ -70,7 +70,7 @@ func (c *source[Raw]) handed(ends []tidemill.Settlement) [][]string {
 // read finds the dead letters, those of no known key by their position, or by ID where they have
 // none, and the books.
 func (s *settling) read(tx table.Tx[Record], pipeline string) error {
-	fields := []string{"state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart"}
+	fields := []string{"pipeline", "state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart", "grouped"}
 	var keys []string
 	for i := range s.ends {
 		e := &s.ends[i]
@@ -131,13 +131,24 @@ func (s *settling) settle(now time.Time, b *books) {
 }
 
 func (s *settling) write(tx table.Tx[Record]) error {
+	groups := grouping{}
+	for _, r := range s.gone {
+		groups.leave(r)
+	}
+	for _, r := range s.died {
+		groups.leave(r)
+		groups.join(r)
+	}
+	if err := groups.write(tx, s.books); err != nil {
+		return err
+	}
 	for _, r := range slices.Concat(s.died, s.back) {
 		r.seal()
 	}
 	if err := tx.Put(s.died, death...); err != nil {
 		return err
 	}
-	if err := tx.Put(s.back, "due", "until", "burnt"); err != nil || len(s.gone) == 0 {
+	if err := tx.Put(s.back, "due", "until", "burnt"); err != nil || len(s.gone)+len(s.died) == 0 {
 		return err
 	}
 	if err := remove(tx, s.gone); err != nil {

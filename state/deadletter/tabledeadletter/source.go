@@ -76,16 +76,19 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 			return err
 		}
 		var broken []*Record
+		groups := grouping{}
 		for _, r := range page {
 			if r.Damaged != "" {
 				r.Break(now)
 				broken = append(broken, r.seal())
+				groups.leave(r)
+				groups.join(r)
 				continue
 			}
 			r.Lease(now, c.s.o.Lease)
 			leased = append(leased, r.seal())
 		}
-		if err := tx.Put(broken, death...); err != nil {
+		if err := regroup(tx, groups, c.pipeline, broken); err != nil {
 			return err
 		}
 		if len(leased) > 0 {
@@ -98,6 +101,24 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 		return err
 	})
 	return leased, wait, err
+}
+
+// regroup writes dead letters that were found damaged, which died of that.
+func regroup(tx table.Tx[Record], groups grouping, pipeline string, broken []*Record) error {
+	if len(broken) == 0 {
+		return nil
+	}
+	_, of, err := read(tx, []string{pipeline}, nil, "key")
+	if err != nil {
+		return err
+	}
+	if err := groups.write(tx, of); err != nil {
+		return err
+	}
+	if err := tx.Put(broken, death...); err != nil {
+		return err
+	}
+	return tx.Put(of.rows(), counts...)
 }
 
 // Keep implements tidemill.Keeper.

@@ -1,0 +1,113 @@
+package deadlettertest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+)
+
+// groups are those of the store, each as text.
+func (f *fixture) groups(t *testing.T) (all []string) {
+	t.Helper()
+	g, err := f.Store.Groups(t.Context())
+	if err != nil || g.Looked > 0 {
+		t.Fatalf("Groups: %+v, %v", g, err)
+	}
+	for _, one := range g.Groups {
+		all = append(all, fmt.Sprintf("%d %s %s %s", one.Count, one.Pipeline, one.Kind, one.Cause))
+	}
+	if g.Other > 0 {
+		all = append(all, fmt.Sprintf("%d other", g.Other))
+	}
+	return all
+}
+
+func (f *fixture) grouped(t *testing.T, want ...string) {
+	t.Helper()
+	if got := f.groups(t); !slices.Equal(got, want) {
+		t.Errorf("groups %q, want %q", got, want)
+	}
+}
+
+// died is a dead letter with its cause.
+func (f *fixture) died(id string, lo uint64, cause string) tidemill.DeadLetter {
+	l := f.letter(id, lo)
+	l.Cause = cause
+	return l
+}
+
+var groupCases = []testcase{
+	{name: "counts dead letters by pipeline, kind and cause without its numbers", reason: "a thousand dead letters of one cause are one thing to mend", do: func(t *testing.T, f fixture) {
+		f.grouped(t)
+		q := f.died("e", 5, "answered 503")
+		q.Pipeline = "q"
+		late := f.died("d", 4, "answered 503")
+		late.Kind = tidemill.Timeout
+		f.put(t, f.died("a", 1, "answered 500"), f.died("b", 2, "answered 503"), f.died("c", 3, "no route"), late, q)
+		f.grouped(t, "2 p partner_error answered #", "1 p timeout answered #", "1 p partner_error no route", "1 q partner_error answered #")
+	}},
+	{name: "moves a dead letter that dies of something else", reason: "what was mended is not shown as broken", do: func(t *testing.T, f fixture) {
+		f.put(t, f.died("a", 1, "answered 500"), f.died("b", 2, "answered 500"))
+		f.put(t, f.died("a", 3, "no route"))
+		f.grouped(t, "1 p partner_error answered #", "1 p partner_error no route")
+		f.put(t, f.died("a", 3, "no route")) // an answer was lost
+		f.grouped(t, "1 p partner_error answered #", "1 p partner_error no route")
+		f.put(t, f.died("a", 4, "again 1"), f.died("b", 5, "again 1"), f.died("a", 6, "again 2"))
+		f.grouped(t, "2 p partner_error again #")
+		f.replay(t, deadletter.Filter{IDs: []string{"a"}}, 1)
+		f.grouped(t, "2 p partner_error again #") // until it has ended it is there
+		s := f.Store.Open("p")
+		settle(t, s, receive(t, s, 1)[0], dead, tidemill.Applied)
+		f.grouped(t, "1 p business refused again", "1 p partner_error again #")
+	}},
+	{name: "counts right after replay, discard and edit", reason: "a count that stays is an alarm for nothing", do: func(t *testing.T, f fixture) {
+		f.fill(t, 6)
+		f.grouped(t, "6 p partner_error answered #")
+		f.replay(t, deadletter.Filter{Max: 2}, 2)
+		s := f.Store.Open("p")
+		ms := receive(t, s, 2)
+		settle(t, s, ms[0], delivered, tidemill.Applied)
+		settle(t, s, ms[1], skipped, tidemill.Applied)
+		settle(t, s, ms[1], skipped, tidemill.Stale)
+		f.grouped(t, "4 p partner_error answered #")
+		if err := f.Store.Edit(t.Context(), deadletter.Name{Pipeline: "p", Tenant: "t", ID: "id2"}, []byte("mended"), ""); err != nil {
+			t.Fatal(err)
+		}
+		f.grouped(t, "4 p partner_error answered #")
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id3"}}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		f.grouped(t, "3 p partner_error answered #")
+		f.clock.Advance(time.Hour)
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{Before: f.clock.Now()}); n != 3 || err != nil { // as retention does
+			t.Fatal(n, err)
+		}
+		f.grouped(t)
+	}},
+	{name: "counts right when old dead letters make room", reason: "trimmed ones are gone", o: deadletter.Options{Max: 3, Trim: true}, do: func(t *testing.T, f fixture) {
+		f.fill(t, 3)
+		f.put(t, f.died("x", 7, "no route"), f.died("y", 8, "no route"))
+		f.grouped(t, "2 p partner_error no route", "1 p partner_error answered #")
+	}},
+	{name: "counts causes beyond the 500th together", reason: "causes that differ for each message must not fill the store", do: func(t *testing.T, f fixture) {
+		var ls []tidemill.DeadLetter
+		for i := range deadletter.MaxGroups + 3 {
+			ls = append(ls, f.died(fmt.Sprint("id", i), uint64(i), fmt.Sprintf("cause %c%c", 'a'+i/26, 'a'+i%26)))
+		}
+		f.put(t, ls[:300]...)
+		f.put(t, ls[300:]...)
+		if got := f.groups(t); len(got) != deadletter.MaxGroups+1 || got[deadletter.MaxGroups] != "3 other" {
+			t.Fatalf("%d groups, the last %q", len(got), got[len(got)-1])
+		}
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{}); n != len(ls) || err != nil {
+			t.Fatal(n, err)
+		}
+		f.grouped(t)
+		f.put(t, f.died("again", 1, "answered 500"))
+		f.grouped(t, "1 p partner_error answered #")
+	}},
+}
