@@ -26,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/stream"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 )
@@ -97,6 +98,7 @@ type API struct {
 	does  []operation.Handler
 
 	standing *standing
+	hub      *stream.Hub
 }
 
 // Room is a part of the API, which an instance may not have.
@@ -128,8 +130,8 @@ func New(p Parts) *API {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
-	a.standing = a.newStanding()
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.deadLetters(), a.queueing()}, a.Rooms) {
+	a.standing, a.hub = a.newStanding(), newHub(a.Now)
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {

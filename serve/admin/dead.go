@@ -20,7 +20,8 @@ import (
 // deadLetters is what the API does of dead letters.
 func (a *API) deadLetters() Room {
 	return Room{in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), []operation.Handler{
-		api.ListDead.By(a.dead),
+		api.ListDead.CountedBy(a.dead, a.countDead),
+		api.GroupDead.By(a.groups),
 		api.GetDead.By(a.letter),
 		api.ReplayDead.By(a.replay),
 		api.DeleteDead.By(a.discard),

@@ -57,6 +57,24 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 	}, nil
 }
 
+// countDead counts dead letters, without reading their payloads.
+func (a *API) countDead(ctx context.Context, q *api.DeadFilter, most int) (n int, err error) {
+	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
+	f.State = deadletter.State(q.State)
+	for _, s := range stores {
+		if err != nil || most > 0 && n >= most {
+			break
+		}
+		if f.Max = 0; most > 0 {
+			f.Max = most - n
+		}
+		some := 0
+		some, err = s.Count(ctx, f)
+		n += some
+	}
+	return n, err
+}
+
 // lettersOf lists dead letters of a store, fewer than the filter's Max only if there are no more. A
 // store leaves out those that are gone by the time it reads them; a page that is shorter for that
 // would be taken for the last.

@@ -79,6 +79,7 @@ func (a *API) newStanding() *standing {
 
 // Close ends what reads counters, and waits for it.
 func (a *API) Close() error {
+	a.hub.Close()
 	a.standing.end()
 	a.standing.begun.Wait()
 	return nil

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -39,6 +40,16 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 		out.Position = fmt.Sprintf("%d/%d", j.Mark.Hi, j.Mark.Lo)
 		return out
 	}), nil
+}
+
+// jobsListed counts what jobs lists.
+func (a *API) jobsListed(ctx context.Context, q *api.JobFilter, most int) (n int, err error) {
+	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+	if err != nil {
+		return 0, err
+	}
+	f.State, f.Max = queue.State(q.State), most
+	return a.countJobs(ctx, f)
 }
 
 // markAt is the mark of the job with a position; zero: without one.
@@ -174,7 +185,7 @@ func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string, of []qu
 	return out, err
 }
 
-// countJobs says how many jobs of one state there are; where nothing else is asked for,
+// countJobs says how many jobs of one state there are, or of all that have not ended; where nothing else is asked for,
 // without looking at each.
 func (a *API) countJobs(ctx context.Context, f queue.Filter) (n int, err error) {
 	if len(f.IDs) == 0 && f.Tenant == "" && f.Type == "" && f.Before.IsZero() {
@@ -182,14 +193,15 @@ func (a *API) countJobs(ctx context.Context, f queue.Filter) (n int, err error) 
 		if err != nil {
 			return 0, err
 		}
-		n = int(map[queue.State]int64{queue.Waiting: st.Waiting, queue.Delayed: st.Delayed, queue.Completed: st.Completed, queue.Failed: st.Failed}[f.State])
+		n = int(map[queue.State]int64{"": st.Waiting + st.Delayed + st.Leased, queue.Waiting: st.Waiting, queue.Delayed: st.Delayed, queue.Leased: st.Leased,
+			queue.Completed: st.Completed, queue.Failed: st.Failed}[f.State])
 		if f.Max > 0 {
 			n = min(n, f.Max)
 		}
 		return n, nil
 	}
 	for _, err := range a.Queues.List(ctx, f) {
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return n, err
 		}
 		n++

@@ -262,3 +262,33 @@ func TestAHistoryHasWhatWasCounted(t *testing.T) {
 		refused(t, d.ask(http.MethodGet, "history/queue:q?span=2h", ""), http.StatusBadRequest, "want")
 	})
 }
+
+func TestDeadLettersAreGroupedByTheirCause(t *testing.T) {
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(to deadletter.Store, pipeline string, causes ...string) {
+		for i, cause := range causes {
+			if err := to.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: pipeline, Cause: cause, Kind: tidemill.Partner, Message: &tidemill.Message{ID: fmt.Sprint(i)}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(letters, "s2s.meta", "answered 500", "answered 503", "no route")
+	put(own, "crm", "refused", "refused", "refused")
+	d := newDesk(t, admin.Parts{Letters: letters, OwnLetters: []admin.OwnLetters{{System: "crm", Store: own}}, Systems: []admin.System{{Name: "crm"}}})
+	var g api.DeadGroups
+	d.into(d.get("dead/groups"), &g)
+	if len(g.Groups) != 3 || g.Groups[0].Count != 3 || g.Groups[0].System != "crm" || g.Groups[1].Cause != "answered #" || g.Groups[1].Count != 2 || g.Groups[1].Partner != "meta" || g.Groups[1].Reason != "partner_error" || g.Groups[1].System != "delivery" || g.AsOf.IsZero() {
+		t.Errorf("%+v", g)
+	}
+	d.post("dead/delete?pipeline=crm", "")
+	if d.into(d.get("dead/groups"), &g); len(g.Groups) != 2 {
+		t.Errorf("after the discard: %+v", g)
+	}
+}

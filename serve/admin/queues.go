@@ -25,7 +25,7 @@ func (a *API) queueing() Room {
 		api.ResumeQueue.By(a.resumeQueue),
 		api.DrainQueue.By(a.drainQueue),
 		api.SetQueue.By(a.setQueue),
-		api.ListJobs.By(a.jobs),
+		api.ListJobs.CountedBy(a.jobs, a.jobsListed),
 		api.GetJob.By(a.job),
 		api.EditJob.By(a.editJob),
 		api.RetryJobs.By(a.retryJobs),

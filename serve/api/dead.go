@@ -12,6 +12,8 @@ import (
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
 		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer)
+	GroupDead = operation.View[operation.None, DeadGroups]("groupDead", "dead/groups",
+		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. The counts are those of this moment, also right after a replay or a discard.").For(caller.Viewer)
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.").For(caller.Viewer)
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
@@ -66,6 +68,25 @@ type OneDead struct {
 	Letter   string `path:"letter" arg:"" name:"id" help:"The message's id, as dead list shows it, or the dead letter's number."`
 	Pipeline string `query:"pipeline" help:"The pipeline that it died in; needed if two pipelines have the id." placeholder:"NAME"`
 	System   string `query:"system" help:"Its system; needed if two systems have the number." placeholder:"NAME"`
+}
+
+// DeadGroups are the dead letters by why they died.
+type DeadGroups struct {
+	Groups []DeadGroup `json:"groups"`           // at most 500, the largest first
+	Other  int         `json:"other"`            // dead letters that are in none of them
+	Looked int         `json:"looked,omitempty"` // how many of the newest were looked at, where a store does not count them all
+	AsOf   time.Time   `json:"as_of"`
+}
+
+// DeadGroup is how many dead letters are there for the same cause.
+type DeadGroup struct {
+	System   string `json:"system,omitempty"`
+	Pipeline string `json:"pipeline"`
+	Partner  string `json:"partner,omitempty"`
+	Kind     string `json:"kind"`
+	Reason   string `json:"reason"`
+	Cause    string `json:"cause"` // with # for its numbers
+	Count    int    `json:"count"` // held or being replayed
 }
 
 // DeadEdit is a dead letter's new payload.

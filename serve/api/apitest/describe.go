@@ -298,9 +298,12 @@ func (d *describer) answer(o *operation.Description) object {
 			"items":    object{"type": "array", "items": d.schema(o.Gives)},
 			"next":     object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
 			"previous": object{"type": "string", "description": "The cursor of the page before this one. Left out: this is the first."},
+			"count":    d.schema(reflect.TypeFor[operation.Count]()),
 			"as_of":    object{"type": "string", "format": "date-time", "description": "When it was read."},
 		}}
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": page}}
+	case o.Events:
+		return object{operation.EventsType: object{"schema": d.schema(o.Gives)}}
 	case o.Lines:
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
 	}

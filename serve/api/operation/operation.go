@@ -45,6 +45,7 @@ type Description struct {
 	Path   string       // below Prefix, with {wildcards}
 	Text   string       // what it does, in a sentence or several
 	Lines  bool         // it answers with one JSON object a line
+	Events bool         // it answers with server-sent events
 	Asks   reflect.Type // the request, a struct
 	Gives  reflect.Type // the answer, or a line of it
 	Params []Param
@@ -136,7 +137,7 @@ func (d *Description) Paged() bool {
 
 // Tagged says whether the answer has an ETag.
 func (d *Description) Tagged() bool {
-	return !d.Lines && d.Gives.Implements(reflect.TypeFor[Versioned]())
+	return !d.Lines && !d.Events && d.Gives.Implements(reflect.TypeFor[Versioned]())
 }
 
 // Bounds are the least and the most that a count may be; ok: there are any.

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,11 @@ type Live interface{ Live() bool }
 // By is the listing with who lists. Once it has begun, an error can only be its last line,
 // {"problem": …}, after which the answer is cut off. A page is made as a whole.
 func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], error)) Handler {
+	return l.CountedBy(list, nil)
+}
+
+// CountedBy is By with who counts what is listed; nil: nobody.
+func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, error], error), count Counter[Q]) Handler {
 	return Handler{&l.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
 		if err := l.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
@@ -79,7 +85,7 @@ func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], e
 		now, of := time.Now(), listingOf(r)
 		in, paged := any(q).(interface{ page() *Page })
 		if paged {
-			if err := in.page().open(of, now); err != nil {
+			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), count != nil)); err != nil {
 				return err
 			}
 		}
@@ -92,6 +98,7 @@ func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], e
 			if err != nil {
 				return err
 			}
+			p.Count = counted(r.Context(), in.page(), q, count)
 			shown, err := coverOf(r.Context()).of(p)
 			if err == nil {
 				Write(w, http.StatusOK, "application/json", shown)

@@ -1,0 +1,139 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/stream"
+)
+
+// beat is how often a stream says that it is there.
+const beat = 15 * time.Second
+
+// streaming is what the API shows live.
+func (a *API) streaming() Room {
+	return Room{Does: []operation.Handler{api.GetStream.By(a.stream)}}
+}
+
+func newHub(now func() time.Time) *stream.Hub {
+	return stream.New(stream.Options{Now: now, Failed: func(topic string, err error) any { return api.StreamEvent{Topic: topic, Problem: err.Error()} }})
+}
+
+// stream sends what is new of topics, until the client goes, its rights end with its context, or this
+// instance stops.
+func (a *API) stream(ctx context.Context, q *api.StreamOf, out *operation.EventWriter) error {
+	topics := map[string]stream.Read{}
+	for _, name := range q.Topic {
+		read, err := a.topic(ctx, name)
+		if err != nil {
+			return err
+		}
+		topics[name] = func(ctx context.Context) (any, error) {
+			e, err := read(ctx)
+			e.Topic = name
+			return e, err
+		}
+	}
+	v, err := a.hub.Join(topics, out.Last)
+	if errors.Is(err, stream.ErrFull) {
+		p := operation.Refuse(http.StatusServiceUnavailable, "%v", err)
+		p.After = 10
+		return p
+	}
+	if err != nil {
+		return operation.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	defer v.Leave()
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	return a.follow(ctx, v, out)
+}
+
+// follow sends events as they come.
+func (a *API) follow(ctx context.Context, v *stream.Viewer, out *operation.EventWriter) error {
+	var stopping <-chan struct{}
+	if a.Stopping != nil {
+		stopping = a.Stopping.Done()
+	}
+	pulse := time.NewTicker(beat)
+	defer pulse.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-stopping:
+			return nil
+		case <-pulse.C:
+			if err := out.Comment(); err != nil {
+				return err
+			}
+		case <-v.Changed():
+			for _, e := range v.Next() {
+				kind, _, _ := strings.Cut(e.Topic, ":")
+				if err := out.Send(e.ID, kind, e.Data); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// topic is how a topic is read.
+func (a *API) topic(ctx context.Context, name string) (func(context.Context) (api.StreamEvent, error), error) {
+	kind, of, _ := strings.Cut(name, ":")
+	switch {
+	case name == "overview":
+		return func(ctx context.Context) (e api.StreamEvent, err error) {
+			o, err := a.overview(ctx, nil)
+			e.Overview = &o
+			return e, err
+		}, nil
+	case name == "dead" && a.deadLetters().Missing == "":
+		return func(ctx context.Context) (e api.StreamEvent, err error) {
+			g, err := a.groups(ctx, nil)
+			e.Dead = &g
+			return e, err
+		}, nil
+	case (kind == "queue" || kind == "partner") && a.Queues != nil:
+		if kind == "partner" {
+			of = strings.TrimPrefix(a.seriesOf(name), queueSeries)
+		}
+		return a.queueTopic(of), a.hasQueue(ctx, of)
+	case kind == "pipeline":
+		if e := a.engine(of); e != nil {
+			return func(context.Context) (api.StreamEvent, error) {
+				s := statusOf(e)
+				return api.StreamEvent{Pipeline: &s}, nil
+			}, nil
+		}
+	}
+	return nil, operation.Refuse(http.StatusNotFound, "there is no topic %.120q here: there are overview, dead, queue:NAME, partner:NAME and pipeline:NAME", name)
+}
+
+func (a *API) queueTopic(name string) func(context.Context) (api.StreamEvent, error) {
+	return func(ctx context.Context) (e api.StreamEvent, err error) {
+		q, err := a.statusOfQueue(ctx, name)
+		q.Settings = nil
+		e.Queue, e.Rates = &q, a.ratesOf(queueSeries+name)
+		return e, err
+	}
+}
+
+// engine is the pipeline of a name; nil: none runs here.
+func (a *API) engine(name string) *flow.Engine {
+	for _, s := range a.Systems {
+		for _, e := range s.Pipelines {
+			if e.Name() == name {
+				return e
+			}
+		}
+	}
+	return nil
+}

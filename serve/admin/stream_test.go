@@ -1,0 +1,275 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+)
+
+// streamed is an answer that goes on, as somebody reads it.
+type streamed struct {
+	head http.Header
+	body *bufio.Reader
+	end  func()
+}
+
+// listen asks for a stream in this process, as a viewer.
+func listen(t *testing.T, d *desk, ctx context.Context, path string, header ...string) *streamed {
+	t.Helper()
+	ctx, end := context.WithCancel(caller.With(ctx, caller.Caller{Name: "ada", Role: caller.Viewer}))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+admin.Prefix+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := operation.Inside(d.api.Inside()).HTTP.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%v %v", resp, err)
+	}
+	return &streamed{resp.Header, bufio.NewReader(resp.Body), func() { end(); _ = resp.Body.Close() }}
+}
+
+// event is the next one of a stream; comments are passed over.
+func (s *streamed) event(t *testing.T) (id, name string, e api.StreamEvent) {
+	t.Helper()
+	for {
+		line, err := s.body.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the stream ended: %v", err)
+		}
+		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch field {
+		case "id":
+			id = value
+		case "event":
+			name = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &e); err != nil {
+				t.Fatal(err)
+			}
+			return id, name, e
+		}
+	}
+}
+
+func TestAStreamShowsTopicsLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := queues(t)
+		stopping, stop := context.WithCancel(t.Context())
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s, Stopping: stopping}})
+		defer d.api.Close()
+		out := listen(t, d, t.Context(), "stream?topic=overview&topic=queue:q")
+		if out.head.Get("Content-Type") != "text/event-stream" || out.head.Get("X-Accel-Buffering") != "no" || out.head.Get("Cache-Control") != "no-store" {
+			t.Errorf("head %v", out.head)
+		}
+		seen := map[string]api.StreamEvent{}
+		last := ""
+		for range 2 {
+			id, name, e := out.event(t)
+			seen[name], last = e, id
+		}
+		if seen["overview"].Overview == nil || seen["queue"].Queue == nil || seen["queue"].Queue.Waiting != 3 || seen["queue"].Topic != "queue:q" {
+			t.Errorf("sent %+v", seen)
+		}
+		if err := s.Add(t.Context(), []*tidemill.Message{{To: "q", ID: "more"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for {
+			if _, _, e := out.event(t); e.Queue != nil && e.Queue.Waiting == 4 {
+				break
+			}
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it was %v behind", took)
+		}
+		back := listen(t, d, t.Context(), "stream?topic=queue:q", "Last-Event-ID", last)
+		if _, _, e := back.event(t); e.Queue == nil {
+			t.Errorf("after a gap it is sent %+v", e)
+		}
+		back.end()
+		stop() // this instance stops
+		for {
+			if _, err := out.body.ReadString('\n'); err != nil {
+				break
+			}
+		}
+		out.end()
+	})
+}
+
+func TestAStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, admin.Parts{})
+		defer d.api.Close()
+		session, end := context.WithCancel(t.Context())
+		out := listen(t, d, session, "stream?topic=overview")
+		defer out.end()
+		out.event(t)
+		end()
+		began := time.Now()
+		for {
+			if _, err := out.body.ReadString('\n'); err != nil {
+				break
+			}
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it went on for %v", took)
+		}
+	})
+}
+
+func TestASilentStreamHasAPulse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memoryqueue.New(memoryqueue.Options{})
+		if _, err := s.Set(t.Context(), "r", func(q *queue.Settings) { q.Paused = true }); err != nil {
+			t.Fatal(err)
+		}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}})
+		defer d.api.Close()
+		out := listen(t, d, t.Context(), "stream?topic=queue:r") // which stays as it is
+		defer out.end()
+		out.event(t)
+		began, comments := time.Now(), 0
+		for comments < 3 {
+			line, err := out.body.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if line == ":\n" {
+				comments++
+			}
+		}
+		if took := time.Since(began); took < 44*time.Second || took > 46*time.Second {
+			t.Errorf("three comments in %v", took)
+		}
+	})
+}
+
+// one is a listener of one connection.
+type one struct {
+	conn   chan net.Conn
+	closed chan struct{}
+	close  sync.Once
+}
+
+func (l *one) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conn:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *one) Close() error   { l.close.Do(func() { close(l.closed) }); return nil }
+func (l *one) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// far is an end of a pipe that has an address.
+type far struct{ net.Conn }
+
+func (far) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50000} }
+
+const asks = "GET " + admin.Prefix + "stream?topic=overview HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token + "\r\n\r\n"
+
+func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, admin.Parts{})
+		defer d.api.Close()
+		ended := make(chan time.Time, 1)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			d.api.ServeHTTP(w, r)
+			ended <- time.Now()
+		})}
+		l := &one{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+		client, theirs := net.Pipe()
+		l.conn <- far{theirs}
+		go func() { _ = server.Serve(l) }()
+		began := time.Now()
+		if _, err := client.Write([]byte(asks)); err != nil {
+			t.Fatal(err)
+		}
+		if took := (<-ended).Sub(began); took < 30*time.Second || took > 32*time.Second {
+			t.Errorf("it was cut off after %v", took)
+		}
+		_ = client.Close()
+		_ = server.Close()
+	})
+}
+
+func TestWhatIsNoTopicIsRefused(t *testing.T) {
+	_, s := queues(t)
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}})
+	defer d.api.Close()
+	for path, want := range map[string]int{"stream": 400, "stream?topic=": 404, "stream?topic=nix": 404, "stream?topic=queue:nix": 404, "stream?topic=pipeline:nix": 404, "stream?topic=dead": 404, "stream?topc=overview": 400} {
+		if w := d.ask(http.MethodGet, path, ""); w.Code != want {
+			t.Errorf("%s: answered %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
+// A client that takes nothing, over TCP, costs nobody else anything.
+func TestAClientThatTakesNothingHoldsUpNobody(t *testing.T) {
+	_, s := queues(t)
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}})
+	defer d.api.Close()
+	server := httptest.NewServer(d.api)
+	defer server.Close()
+	var slow []net.Conn
+	for range 5 { // they ask, and read nothing
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte(asks)); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, c)
+	}
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+admin.Prefix+"stream?topic=overview", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			resp, err := server.Client().Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			out := &streamed{body: bufio.NewReader(resp.Body)}
+			for range 3 {
+				if _, _, e := out.event(t); e.Overview == nil {
+					t.Errorf("sent %+v", e)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, c := range slow {
+		_ = c.Close()
+	}
+}

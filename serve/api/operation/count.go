@@ -1,0 +1,66 @@
+package operation
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// How a page is counted.
+const (
+	countBounded = "bounded"
+	countExact   = "exact"
+)
+
+// Bounds of counts. One that takes longer is given up: what was counted by then is at least there.
+const (
+	countMost     = 10_000
+	boundedWithin = 300 * time.Millisecond
+	exactWithin   = 2 * time.Second
+)
+
+// Count is how many items all pages have together.
+type Count struct {
+	Value   int  `json:"value"`
+	AtLeast bool `json:"at_least,omitempty"` // there may be more: counting was given up
+}
+
+// Counter counts what a request's filter chooses, whatever its page: up to most, or all where that
+// is 0. Beside an error it says how many it has counted by then.
+type Counter[Q any] func(ctx context.Context, q *Q, most int) (int, error)
+
+// mayCount refuses a count that is not made.
+func (p *Page) mayCount(ctx context.Context, counted bool) error {
+	switch {
+	case p.Count == "" || p.Count == "none":
+		return nil
+	case !counted:
+		return Refuse(http.StatusBadRequest, "this listing is not counted: leave count out")
+	case !p.asked():
+		return Refuse(http.StatusBadRequest, "count is for pages: give limit too")
+	case p.Count == countExact && !caller.From(ctx).Role.May(caller.Operator):
+		return Refuse(http.StatusForbidden, "count=exact is for the role %v: ask for count=bounded", caller.Operator)
+	}
+	return nil
+}
+
+// counted counts, for as long as that may take; nil: nobody asked for it.
+func counted[Q any](ctx context.Context, p *Page, q *Q, count Counter[Q]) *Count {
+	most, within := countMost+1, boundedWithin
+	switch p.Count {
+	case countExact:
+		most, within = 0, exactWithin
+	case countBounded:
+	default:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	n, err := count(ctx, q, most)
+	if p.Count == countBounded && n > countMost {
+		return &Count{countMost, true}
+	}
+	return &Count{n, err != nil}
+}
