@@ -99,7 +99,7 @@ func (c *deadReplayCmd) Run(ctx context.Context, e command.Env) error {
 // clock. A slice that has begun is finished.
 func (c *deadReplayCmd) slowly(ctx context.Context, e command.Env, a *command.Client) error {
 	q := c.DeadMove
-	q.Span, q.DryRun = q.Fixed(), true
+	q.Span, q.DryRun = q.Fixed(time.Now()), true
 	all, err := api.ReplayDead.Call(ctx, &a.Client, &q)
 	if err != nil {
 		return err

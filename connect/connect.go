@@ -7,10 +7,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -76,7 +78,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 			return nil, err
 		}
 	}
-	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
+	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
@@ -115,6 +117,9 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.keepPeople(ctx, api); err != nil {
 		return nil, err
 	}
+	if api.Bulk, err = i.Bulk(ctx); err != nil {
+		return nil, err
+	}
 	i.handle(api)
 	return i, nil
 }
@@ -136,6 +141,27 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 		}
 	}})
 	return nil
+}
+
+// operate runs operations on many things, and forgets those whose time is over.
+func (i *Instance) operate(api *admin.API) {
+	if api.Bulk == nil {
+		return
+	}
+	i.Loops = append(i.Loops,
+		flow.Loop{Name: "operations", Every: time.Second, AtStart: true, Do: api.Operate(instanceName())},
+		flow.Loop{Name: "ended operations", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
+			_, err := api.Bulk.Sweep(ctx, i.Now())
+			return err
+		}})
+}
+
+// instanceName tells this process from others: by its host for people, and by chance.
+func instanceName() string {
+	host, _ := os.Hostname()
+	b := make([]byte, 4)
+	_, _ = rand.Read(b) // never fails
+	return host + "-" + hex.EncodeToString(b)
 }
 
 // keepOnce gives the API the ledger of its idempotency keys.

@@ -15,6 +15,7 @@ func (i *Instance) handle(parts *admin.Parts) {
 	api := admin.New(*parts)
 	i.OnClose(api.Close)
 	i.Loops = append(i.Loops, api.Sample())
+	i.operate(api)
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	i.Liveness(i.mux)

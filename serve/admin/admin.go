@@ -27,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/stream"
+	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 )
@@ -70,6 +71,7 @@ type Parts struct {
 	People     access.Options   // who comes in beside the owner of Key; what stands in other parts is not set here
 	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 	Now        func() time.Time // nil: time.Now
+	Bulk       bulk.Store       // of operations on many things; nil: there are none
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -131,7 +133,7 @@ func New(p Parts) *API {
 		a.Now = time.Now
 	}
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {

@@ -161,6 +161,7 @@ func TestEveryRouteAnswersAndKnowsItsMethods(t *testing.T) {
 	}
 	methods["dead/replay"] = []string{"GET", "POST"} // a letter may be asked for by any name
 	methods["dead/delete"] = methods["dead/replay"]
+	methods["operations/preview"] = methods["dead/replay"]                                                                            // and an operation
 	for _, path := range []string{"windows/replay", "windows/records", "windows/adopt", "windows/b/close", "windows/files/give-up"} { // a window, too
 		methods[path] = methods["dead/replay"]
 	}

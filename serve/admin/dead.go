@@ -247,41 +247,44 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 }
 
 func (a *API) replay(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
-	return a.move(ctx, q, "replay", deadletter.Store.Replay)
+	return a.moveDead(ctx, q, true)
 }
 
 func (a *API) discard(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
-	return a.move(ctx, q, "delete", deadletter.Store.Delete)
+	return a.moveDead(ctx, q, false)
 }
 
-// move replays or discards the chosen letters; a dry run only counts them, those that are held.
-// To mean all of them is to say so.
-func (a *API) move(ctx context.Context, q *api.DeadMove, what string, do func(deadletter.Store, context.Context, deadletter.Filter) (int, error)) (out api.Moved, err error) {
-	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
+// moveDead replays or deletes the chosen dead letters; a dry run only counts them, those that are held.
+func (a *API) moveDead(ctx context.Context, q *api.DeadMove, replay bool) (out api.Moved, err error) {
+	of, err := a.someDead(ctx, q, replay)
 	if err != nil {
 		return out, err
 	}
+	out.AsOf = time.Now().UTC()
+	out.Count, err = moveMany(ctx, of, q.Max, q.DryRun)
+	a.Log.InfoContext(ctx, "dead letters moved by hand", "what", deadVerb(replay), "count", out.Count, "dry_run", q.DryRun)
+	return out, err
+}
+
+func deadVerb(replay bool) string {
+	if replay {
+		return "replay"
+	}
+	return "delete"
+}
+
+// someDead are the dead letters to replay or to delete. To mean all of them is to say so.
+func (a *API) someDead(ctx context.Context, q *api.DeadMove, replay bool) (*someDead, error) {
+	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
+	if err != nil {
+		return nil, err
+	}
 	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && !q.All {
-		return out, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", what)
+		return nil, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", deadVerb(replay))
 	}
 	if q.State == string(deadletter.Replaying) {
-		return out, operation.Refuse(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
+		return nil, operation.Refuse(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
 	}
-	out.AsOf, f.State = time.Now().UTC(), deadletter.Held
-	if q.DryRun {
-		do = deadletter.Store.Count
-	}
-	for _, s := range stores {
-		n, err := do(s, ctx, f)
-		if out.Count += n; err != nil {
-			return out, err
-		}
-		if f.Max > 0 {
-			if f.Max -= n; f.Max <= 0 {
-				break
-			}
-		}
-	}
-	a.Log.InfoContext(ctx, "dead letters moved by hand", "what", what, "count", out.Count, "dry_run", q.DryRun)
-	return out, nil
+	f.State = deadletter.Held
+	return &someDead{a, f, stores, replay}, nil
 }

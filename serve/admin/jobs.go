@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -119,70 +120,82 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 }
 
 func (a *API) retryJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, "retry", []queue.State{queue.Failed}, a.Queues.Retry)
+	return a.moveJobs(ctx, q, api.JobsRetry)
 }
 
 func (a *API) promoteJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, "promote", []queue.State{queue.Delayed}, a.Queues.Promote)
+	return a.moveJobs(ctx, q, api.JobsPromote)
 }
 
 func (a *API) removeJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, "remove", []queue.State{queue.Waiting, queue.Delayed}, a.Queues.Remove)
+	return a.moveJobs(ctx, q, api.JobsRemove)
 }
 
-// cleanJobs forgets jobs that have ended. Those that have not are taken out too where state
-// names theirs (waiting, which may be called wait, or delayed) or is all.
 func (a *API) cleanJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	of := []queue.State{queue.Completed, queue.Failed}
-	if q.State != "" {
-		of = append(of, queue.Delayed, queue.Waiting)
-	}
-	switch q.State {
-	case "wait":
-		q.State = string(queue.Waiting)
-	case "all":
-		q.State, q.All = "", true
-	}
-	return a.moveJobs(ctx, q, "clean", of, a.Queues.Remove)
+	return a.moveJobs(ctx, q, api.JobsClean)
 }
 
-// moveJobs changes the chosen jobs of these states; a dry run only counts them. To mean all of
-// them is to say so.
-func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string, of []queue.State, do func(context.Context, queue.Filter) (int, error)) (out api.Counted, err error) {
-	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+// moveJobs changes the chosen jobs; a dry run only counts them.
+func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string) (out api.Counted, err error) {
+	of, err := a.someJobs(ctx, q, what)
 	if err != nil {
 		return out, err
 	}
-	chosen := of
-	if s := queue.State(q.State); s != "" {
-		if chosen = []queue.State{s}; !slices.Contains(of, s) {
-			return out, operation.Refuse(http.StatusBadRequest, "state=%q: %s is for those of the states %q", s, what, of)
-		}
-	}
-	all := len(f.IDs) == 0 && f.Tenant == "" && f.Type == "" && f.Before.IsZero() && f.Max == 0 && len(chosen) == len(of)
-	if all && !q.All {
-		return out, operation.Refuse(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", what, of)
-	}
-	if q.DryRun {
-		do = a.countJobs
-	}
-	for _, f.State = range chosen {
-		var n int
-		n, err = do(ctx, f)
-		if out.Count += n; err != nil {
-			break
-		}
-		if f.Max > 0 {
-			if f.Max -= n; f.Max <= 0 {
-				break
-			}
-		}
-	}
-	a.Log.InfoContext(ctx, "jobs moved by hand", "queue", f.Queue, "what", what, "count", out.Count, "dry_run", q.DryRun)
+	out.Count, err = moveMany(ctx, of, q.Max, q.DryRun)
+	a.Log.InfoContext(ctx, "jobs moved by hand", "queue", q.Queue, "what", strings.TrimPrefix(what, "jobs."), "count", out.Count, "dry_run", q.DryRun)
 	if err = answer.Answerable(err); err != nil && out.Count > 0 {
 		return out, operation.Refuse(http.StatusConflict, "after %d jobs: %v", out.Count, err)
 	}
 	return out, err
+}
+
+// someJobs are the jobs to change, of the states that the change is for. To mean all of them is to
+// say so.
+func (a *API) someJobs(ctx context.Context, q *api.JobMove, what string) (*someJobs, error) {
+	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	of := &someJobs{a: a, f: f, do: a.Queues.Remove}
+	state, all := q.State, q.All
+	switch what {
+	case api.JobsRetry:
+		of.states, of.do, of.waits = []queue.State{queue.Failed}, a.Queues.Retry, true
+	case api.JobsPromote:
+		of.states, of.do, of.waits = []queue.State{queue.Delayed}, a.Queues.Promote, true
+	case api.JobsRemove:
+		of.states = []queue.State{queue.Waiting, queue.Delayed}
+	case api.JobsClean:
+		of.states, state, all = cleaned(state, all)
+	}
+	_, verb, _ := strings.Cut(what, ".")
+	chosen := of.states
+	if s := queue.State(state); s != "" {
+		if chosen = []queue.State{s}; !slices.Contains(of.states, s) {
+			return nil, operation.Refuse(http.StatusBadRequest, "state=%q: %s is for those of the states %q", s, verb, of.states)
+		}
+	}
+	if len(f.IDs) == 0 && f.Tenant == "" && f.Type == "" && f.Before.IsZero() && f.Max == 0 && len(chosen) == len(of.states) && !all {
+		return nil, operation.Refuse(http.StatusBadRequest, "say which jobs to %s: ids, a filter, or all, which are those of the states %q", verb, of.states)
+	}
+	of.states = chosen
+	return of, nil
+}
+
+// cleaned are the states of jobs that are forgotten: those that have ended. The others are taken out
+// too where state names theirs (waiting, which may be called wait, or delayed) or is all.
+func cleaned(state string, all bool) ([]queue.State, string, bool) {
+	of := []queue.State{queue.Completed, queue.Failed}
+	if state != "" {
+		of = append(of, queue.Delayed, queue.Waiting)
+	}
+	switch state {
+	case "wait":
+		state = string(queue.Waiting)
+	case "all":
+		state, all = "", true
+	}
+	return of, state, all
 }
 
 // countJobs says how many jobs of one state there are, or of all that have not ended; where nothing else is asked for,

@@ -46,14 +46,13 @@ var (
 
 // Span is a time.
 type Span struct {
-	Since string `query:"since" help:"Only from this time on: 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d." placeholder:"TIME"`
-	Until string `query:"until" help:"Only before this time; a day without a time includes all of it." placeholder:"TIME"`
+	Since string `query:"since" json:"since,omitempty" help:"Only from this time on: 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d." placeholder:"TIME"`
+	Until string `query:"until" json:"until,omitempty" help:"Only before this time; a day without a time includes all of it." placeholder:"TIME"`
 }
 
 // Fixed is the same time however often it is asked for: no end of it is so and so long ago any
 // more. What is no time stays, for the instance to refuse.
-func (s Span) Fixed() Span {
-	now := time.Now()
+func (s Span) Fixed(now time.Time) Span {
 	if t, err := when.Start(s.Since, now); err == nil {
 		s.Since = t.Format(time.RFC3339Nano)
 	}

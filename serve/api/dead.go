@@ -26,17 +26,17 @@ var (
 
 // Dead chooses dead letters.
 type Dead struct {
-	Seq      []int64  `query:"seq" help:"Only the dead letters with these numbers." placeholder:"N"`
-	Pipeline string   `query:"pipeline" help:"Only dead letters of this pipeline." placeholder:"NAME"`
-	Partner  string   `query:"partner" help:"Only dead letters of this partner." placeholder:"NAME"`
-	System   string   `query:"system" help:"Only dead letters of this system; needed if two systems have the same number." placeholder:"NAME"`
-	Project  string   `query:"project" help:"Only dead letters of this project." placeholder:"NAME"`
-	Site     string   `query:"site" help:"Only dead letters of this site." placeholder:"ID"`
-	Tenant   string   `query:"tenant" help:"Only dead letters of this tenant of CRM." placeholder:"ID"`
-	Kind     []string `query:"kind" help:"Only failures of these kinds, which are more exact than reasons: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
-	Reason   []string `query:"reason" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
+	Seq      []int64  `query:"seq" json:"seq,omitempty" help:"Only the dead letters with these numbers." placeholder:"N"`
+	Pipeline string   `query:"pipeline" json:"pipeline,omitempty" help:"Only dead letters of this pipeline." placeholder:"NAME"`
+	Partner  string   `query:"partner" json:"partner,omitempty" help:"Only dead letters of this partner." placeholder:"NAME"`
+	System   string   `query:"system" json:"system,omitempty" help:"Only dead letters of this system; needed if two systems have the same number." placeholder:"NAME"`
+	Project  string   `query:"project" json:"project,omitempty" help:"Only dead letters of this project." placeholder:"NAME"`
+	Site     string   `query:"site" json:"site,omitempty" help:"Only dead letters of this site." placeholder:"ID"`
+	Tenant   string   `query:"tenant" json:"tenant,omitempty" help:"Only dead letters of this tenant of CRM." placeholder:"ID"`
+	Kind     []string `query:"kind" json:"kind,omitempty" help:"Only failures of these kinds, which are more exact than reasons: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
+	Reason   []string `query:"reason" json:"reason,omitempty" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
 	Span
-	Max int `query:"max" help:"At most this many." short:"n"`
+	Max int `query:"max" json:"max,omitempty" help:"At most this many." short:"n"`
 }
 
 // DeadFilter chooses what is listed.

@@ -77,10 +77,11 @@ type Runner struct {
 
 // pace is how fast an operation goes.
 type pace struct {
-	next  time.Time // not before
-	size  int       // things of the next slice
-	fails int       // in a row
-	renew time.Time // the lease is renewed then, if not before
+	things Things    // that it is about; nil: not told yet
+	next   time.Time // not before
+	size   int       // things of the next slice
+	fails  int       // in a row
+	renew  time.Time // the lease is renewed then, if not before
 }
 
 // New makes a runner; owner names this process, as no other. of finds the things of an operation.

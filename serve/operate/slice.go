@@ -23,13 +23,14 @@ const notChanged = "not_changed"
 // slice does a slice of an operation that this runner has claimed: the things are noted, changed, and
 // counted.
 func (r *Runner) slice(ctx context.Context, o *bulk.Operation, p *pace) error {
-	things, err := r.of(ctx, o)
-	if invalid, ok := errors.AsType[*Invalid](err); ok {
-		return r.end(ctx, o, invalid.Error())
+	if p.things == nil {
+		things, err := r.of(ctx, o)
+		if err != nil {
+			return r.unknown(ctx, o, err)
+		}
+		p.things = things
 	}
-	if err != nil {
-		return err
-	}
+	things := p.things
 	if o.Slice.N > 0 {
 		return r.recount(ctx, o, things)
 	}
@@ -50,6 +51,14 @@ func (r *Runner) slice(ctx context.Context, o *bulk.Operation, p *pace) error {
 		return nil
 	}
 	return r.move(ctx, o, things, page, p)
+}
+
+// unknown ends an operation whose things can never be told.
+func (r *Runner) unknown(ctx context.Context, o *bulk.Operation, err error) error {
+	if invalid, ok := errors.AsType[*Invalid](err); ok {
+		return r.end(ctx, o, invalid.Error())
+	}
+	return err
 }
 
 // size is how many things the next slice has at most.

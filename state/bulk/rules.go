@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Millis is the precision in which times of operations are kept: whole milliseconds, UTC.
+func Millis(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+
 // Active says whether the operation is scheduled or running.
 func (o *Operation) Active() bool { return o.State == Scheduled || o.State == Running }
 

@@ -269,7 +269,11 @@ func (d *describer) operation(o *operation.Description) object {
 		}
 		parameters = append(parameters, one)
 	}
-	if o.Method == http.MethodPost && !o.OwnKey && !o.Secret { // which says its own
+	if o.NeedsKey {
+		needed := header(onceText, keyPattern, operation.IdempotencyKey)
+		needed["required"] = true
+		parameters = append(parameters, needed)
+	} else if o.Method == http.MethodPost && !o.OwnKey && !o.Secret { // which says its own
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
 	}
 	if len(parameters) > 0 {
@@ -350,6 +354,9 @@ func (d *describer) parameter(p *operation.Param) object {
 	return s
 }
 
+// keyPattern is what an Idempotency-Key looks like.
+const keyPattern = "^[ -~]{1,255}$"
+
 // onceText says what an Idempotency-Key does.
 const onceText = "Have the change made once: the same request with the same key is given the first answer again, for 24 hours, whichever instance is asked. " +
 	"While it is worked on, and where nobody knows how it ended, the answer is 409; another request with the key is refused with 422. What was refused as a whole has not used its key."
@@ -426,7 +433,7 @@ func (d *describer) document(all []operation.Handler) object {
 		"components": object{
 			"schemas": d.schemas,
 			"parameters": object{
-				operation.IdempotencyKey: header(onceText, "^[ -~]{1,255}$", operation.IdempotencyKey),
+				operation.IdempotencyKey: header(onceText, keyPattern, operation.IdempotencyKey),
 				operation.IfMatch:        header(matchText, `^("[!#-~]+"|\*)$`, operation.IfMatch),
 			},
 			"headers":         object{"ETag": object{"description": tagText, "schema": object{"type": "string"}}},

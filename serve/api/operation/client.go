@@ -23,6 +23,13 @@ type Client struct {
 	HTTP  *http.Client // it follows no redirect: the API sends none, and the token is for nobody else
 	Base  string       // http://127.0.0.1:8484
 	Token string
+	Key   string // the IdempotencyKey of its changes; empty: none
+}
+
+// Once is a client whose changes have an IdempotencyKey.
+func (c Client) Once(key string) *Client {
+	c.Key = key
+	return &c
 }
 
 // ErrStranger says that something else than an instance answered.
@@ -110,6 +117,9 @@ func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want 
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
+	if c.Key != "" && d.Method == http.MethodPost {
+		req.Header.Set(IdempotencyKey, c.Key)
+	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
@@ -135,7 +145,7 @@ func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want 
 
 // request is the request in HTTP.
 func (d *Description) request(ctx context.Context, base string, q reflect.Value) (*http.Request, error) {
-	path, query := d.Path, url.Values{}
+	path, query := d.Path, d.Query(q.Addr().Interface())
 	var body io.Reader
 	kind, headers := "", http.Header{}
 	for _, p := range d.Params {
@@ -143,10 +153,6 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		switch p.In {
 		case InPath:
 			path = strings.Replace(path, "{"+p.Name+"}", segment(f.String()), 1)
-		case InQuery:
-			if texts := textsOf(f); len(texts) > 0 {
-				query[p.Name] = texts
-			}
 		case InHeader:
 			if !f.IsZero() {
 				headers.Set(p.Name, quoted(strings.Trim(f.String(), `"`)))
@@ -179,6 +185,20 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		req.Header.Set("Content-Type", kind)
 	}
 	return req, nil
+}
+
+// Query are the parameters of a request beside its path, as a URL has them; q points to it.
+func (d *Description) Query(q any) url.Values {
+	query, in := url.Values{}, reflect.ValueOf(q).Elem()
+	for _, p := range d.Params {
+		if p.In != InQuery {
+			continue
+		}
+		if texts := textsOf(in.FieldByIndex(p.Field.Index)); len(texts) > 0 {
+			query[p.Name] = texts
+		}
+	}
+	return query
 }
 
 // segment is a part of a path: one of dots alone would be taken for a way up.

@@ -40,18 +40,19 @@ type Versioned interface{ Version() string }
 
 // Description is what an operation is, whatever its request and its answer are.
 type Description struct {
-	ID     string       // pauseQueue
-	Method string       // GET is HEAD too
-	Path   string       // below Prefix, with {wildcards}
-	Text   string       // what it does, in a sentence or several
-	Lines  bool         // it answers with one JSON object a line
-	Events bool         // it answers with server-sent events
-	Asks   reflect.Type // the request, a struct
-	Gives  reflect.Type // the answer, or a line of it
-	Params []Param
-	OwnKey bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
-	Secret bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
-	Role   caller.Role // who may do it, at least
+	ID       string       // pauseQueue
+	Method   string       // GET is HEAD too
+	Path     string       // below Prefix, with {wildcards}
+	Text     string       // what it does, in a sentence or several
+	Lines    bool         // it answers with one JSON object a line
+	Events   bool         // it answers with server-sent events
+	Asks     reflect.Type // the request, a struct
+	Gives    reflect.Type // the answer, or a line of it
+	Params   []Param
+	OwnKey   bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
+	NeedsKey bool        // it is refused without an IdempotencyKey
+	Secret   bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
+	Role     caller.Role // who may do it, at least
 }
 
 // Param is a field of a request.
@@ -203,6 +204,12 @@ func (o Operation[Q, A]) WithOwnKey() Operation[Q, A] {
 // WithSecret is an operation whose request or answer has a secret.
 func (o Operation[Q, A]) WithSecret() Operation[Q, A] {
 	o.Secret = true
+	return o
+}
+
+// WithKey is an operation that is refused without an IdempotencyKey: done twice it would do harm.
+func (o Operation[Q, A]) WithKey() Operation[Q, A] {
+	o.NeedsKey = true
 	return o
 }
 

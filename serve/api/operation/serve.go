@@ -26,6 +26,9 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		if err := o.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
 			return err
 		}
+		if o.NeedsKey && r.Header.Get(IdempotencyKey) == "" {
+			return Refuse(http.StatusBadRequest, "%s needs the header Idempotency-Key, which is any text of your own: sent twice it is done once", o.ID)
+		}
 		a, err := do(r.Context(), q)
 		if err != nil {
 			return err

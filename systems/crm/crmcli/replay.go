@@ -53,8 +53,8 @@ func (c *replayStartCmd) Run(ctx context.Context, e command.Env) error {
 	case c.Wait && c.DryRun:
 		return command.UsageError{Err: errors.New("--wait and --dry-run contradict each other: leave one out")}
 	}
-	time := c.Fixed() // it is asked for twice
-	request := crmapi.ReplayRequest{ID: c.ID, Since: time.Since, Until: time.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
+	span := c.Fixed(time.Now()) // it is asked for twice
+	request := crmapi.ReplayRequest{ID: c.ID, Since: span.Since, Until: span.Until, Type: c.Type, Tenant: c.Tenant, All: c.All}
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		if c.Wait {
 			if err := canWait(ctx, e, a); err != nil {

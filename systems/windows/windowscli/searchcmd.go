@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -50,7 +51,7 @@ func (c *searchCmd) Run(ctx context.Context, e command.Env) error {
 		return command.UsageError{Err: fmt.Errorf("--size wants a number of records, or 0 for all, not %d", c.Size)}
 	}
 	q := c.SearchQuery
-	q.Query, q.Span = strings.Join(c.Query, " "), c.Fixed()
+	q.Query, q.Span = strings.Join(c.Query, " "), c.Fixed(time.Now())
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		var t *command.Table
 		shown, total, atLeast := 0, 0, false
