@@ -120,7 +120,9 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if api.Bulk, err = i.Bulk(ctx); err != nil {
 		return nil, err
 	}
-	i.handle(api)
+	if err := i.handle(api); err != nil {
+		return nil, err
+	}
 	return i, nil
 }
 

@@ -6,11 +6,13 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console"
 )
 
-// handle puts together what the common listener answers: the API and what operators ask for, and
-// the endpoints of the systems.
-func (i *Instance) handle(parts *admin.Parts) {
+// handle puts together what the common listener answers: the API, the console and what operators ask
+// for, and the endpoints of the systems.
+func (i *Instance) handle(parts *admin.Parts) error {
 	parts.Uses, parts.Now = i.Uses, i.Now
 	api := admin.New(*parts)
 	i.OnClose(api.Close)
@@ -18,6 +20,13 @@ func (i *Instance) handle(parts *admin.Parts) {
 	i.operate(api)
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
+	if set := i.Config.Console; set.Enabled {
+		pages, err := console.New(console.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil, Gate: api.Gate(), Name: set.Name, Environment: set.Environment, Log: i.Log, Now: i.Now})
+		if err != nil {
+			return err
+		}
+		i.mux.Handle(console.Prefix, pages)
+	}
 	i.Liveness(i.mux)
 	i.mux.Handle("GET /metrics", i.MetricsHandler())
 	profiles := http.NewServeMux()
@@ -25,6 +34,7 @@ func (i *Instance) handle(parts *admin.Parts) {
 	profiles.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	profiles.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	i.mux.Handle("/debug/pprof/", api.GuardByToken(profiles))
+	return nil
 }
 
 // ServeHTTP answers what the common listener is asked.
@@ -35,7 +45,7 @@ func (i *Instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ours says whether a path is of the process itself, and not of a system.
 func ours(path string) bool {
-	return path == "/livez" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, admin.Prefix) || strings.HasPrefix(path, "/debug/pprof/")
+	return path == "/livez" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, admin.Prefix) || strings.HasPrefix(path+"/", console.Prefix) || strings.HasPrefix(path, "/debug/pprof/")
 }
 
 // whose answers a path, and whether who asks is a probe or an operator: the first system that serves

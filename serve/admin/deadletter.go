@@ -14,6 +14,7 @@ import (
 // show shows one dead letter, and whose it is.
 func (a *API) show(l *deadletter.Letter, whole bool) api.DeadLetter {
 	out := answer.DeadLetter(l, whole)
+	out.System = a.systemOf(l.Pipeline)
 	if o := a.ownerOf(l.Pipeline); o != nil && o.Label != nil {
 		o.Label(l, &out)
 	}

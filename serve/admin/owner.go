@@ -36,12 +36,25 @@ func (a *API) owns(system, pipeline string) bool {
 	if o := a.ownerOf(pipeline); o != nil && o.System == system {
 		return true
 	}
-	for _, s := range a.Systems {
-		if s.Name == system && slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
-			return true
+	return slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system && s.runs(pipeline) })
+}
+
+// runs says whether a pipeline is one of the system's.
+func (s *System) runs(pipeline string) bool {
+	return slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline })
+}
+
+// systemOf is the system that a pipeline, or a queue that has its dead letters, is of; empty: not known.
+func (a *API) systemOf(pipeline string) string {
+	if o := a.ownerOf(pipeline); o != nil {
+		return o.System
+	}
+	for i := range a.Systems {
+		if a.Systems[i].runs(pipeline) {
+			return a.Systems[i].Name
 		}
 	}
-	return false
+	return ""
 }
 
 // partnerOf is whose pipeline it is; empty: no partner's.

@@ -101,6 +101,7 @@ type DeadLetter struct {
 	Seq            int64           `json:"seq"`
 	ID             string          `json:"id"`
 	Pipeline       string          `json:"pipeline"`
+	System         string          `json:"system,omitempty"`     // whose pipeline it is
 	Partner        string          `json:"partner,omitempty"`    // that did not take it
 	Project        string          `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
 	Site           string          `json:"site,omitempty"`       // whose it is, anywhere else

@@ -23,13 +23,14 @@ type Client struct {
 	HTTP  *http.Client // it follows no redirect: the API sends none, and the token is for nobody else
 	Base  string       // http://127.0.0.1:8484
 	Token string
-	Key   string // the IdempotencyKey of its changes; empty: none
+	Key   string // the Idempotency-Key of changes; empty: none. See Once
 }
 
-// Once is a client whose changes have an IdempotencyKey.
-func (c Client) Once(key string) *Client {
-	c.Key = key
-	return &c
+// Once is the client for one change, which is made once for its Idempotency-Key.
+func (c *Client) Once(key string) *Client {
+	one := *c
+	one.Key = key
+	return &one
 }
 
 // ErrStranger says that something else than an instance answered.
@@ -75,6 +76,19 @@ func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, 
 			}
 		}
 	}
+}
+
+// Page asks for a page of a listing. The request has a limit or a cursor.
+func (l Listing[Q, A]) Page(ctx context.Context, c *Client, q *Q) (p Paged[A], err error) {
+	body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), "application/json")
+	if err != nil {
+		return p, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(&p); err != nil {
+		return p, fmt.Errorf("the answer of %s was cut off: %w", c.Base, err)
+	}
+	return p, nil
 }
 
 // Raw asks for a listing, its lines as they came.
@@ -141,6 +155,15 @@ func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want 
 		return nil, said
 	}
 	return nil, fmt.Errorf("%s answered %s: %w", c.Base, resp.Status, ErrStranger)
+}
+
+// URL is the path and the query of a request.
+func (d *Description) URL(q any) (string, error) {
+	req, err := d.request(context.Background(), "", reflect.ValueOf(q).Elem())
+	if err != nil {
+		return "", err
+	}
+	return req.URL.String(), nil
 }
 
 // request is the request in HTTP.

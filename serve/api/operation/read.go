@@ -56,6 +56,23 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 	return nil
 }
 
+// Parse reads those parameters of a query that the operation has into its request, as they are read
+// from one that comes over HTTP. It leaves the others alone, and those that are empty.
+func (d *Description) Parse(given url.Values, q any) error {
+	into := reflect.ValueOf(q).Elem()
+	for i := range d.Params {
+		p := &d.Params[i]
+		texts := slices.DeleteFunc(slices.Clone(given[p.Name]), func(s string) bool { return s == "" })
+		if p.In != InQuery || len(texts) == 0 {
+			continue
+		}
+		if err := p.set(into.FieldByIndex(p.Field.Index), texts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // given are the parameters of a request: those of the URL, and of the form of a change.
 func (d *Description) given(r *http.Request) (url.Values, error) {
 	if d.Method == http.MethodPost && d.Body() == nil {

@@ -1,0 +1,207 @@
+// Pages are complete without this. It refreshes figures in place, asks in a dialog, copies, moves by
+// keys, and says when the clock of this browser is wrong.
+'use strict'
+const root = document.documentElement
+root.classList.add('js')
+const $ = (selector, from = document) => from.querySelector(selector)
+const $$ = (selector, from = document) => [...from.querySelectorAll(selector)]
+const store = { // what this browser keeps; a browser that keeps nothing works too
+  get(name) { try { return localStorage.getItem(name) } catch { return null } },
+  set(name, value) { try { localStorage.setItem(name, value) } catch { /* it keeps nothing */ } },
+}
+
+// The one place where HTML is read: a page that this instance rendered.
+const trusted = window.trustedTypes ? trustedTypes.createPolicy('console', { createHTML: (page) => page }) : { createHTML: (page) => page }
+const read = (page) => new DOMParser().parseFromString(trusted.createHTML(page), 'text/html')
+
+async function load(address) {
+  const answer = await fetch(address, { headers: { Accept: 'text/html' }, redirect: 'error' })
+  if (!(answer.headers.get('Content-Type') || '').startsWith('text/html')) throw new Error(answer.status)
+  return { page: read(await answer.text()), ok: answer.ok }
+}
+
+let toast, toasted
+function say(text) {
+  if (!toast) {
+    toast = document.createElement('p')
+    toast.className = 'toast'
+    toast.setAttribute('role', 'status')
+    document.body.append(toast)
+  }
+  toast.textContent = text
+  toast.classList.remove('hidden')
+  clearTimeout(toasted)
+  toasted = setTimeout(() => toast.classList.add('hidden'), 4000)
+}
+
+// Copying works without https too.
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text)
+  } catch {
+    const area = document.createElement('textarea')
+    area.value = text
+    area.className = 'off'
+    const at = document.activeElement
+    ;($('dialog[open]') || document.body).append(area)
+    area.select()
+    document.execCommand('copy')
+    area.remove()
+    if (at) at.focus()
+  }
+  say('Copied.')
+}
+
+// Figures are fetched again 10 seconds after the last answer came, while somebody looks.
+const every = 10_000
+let stopped = false, timer
+const live = document.body.dataset.live === 'true'
+async function refresh() {
+  clearTimeout(timer)
+  if (!live || stopped || document.hidden || $('dialog[open]')) return again()
+  try {
+    const { page, ok } = await load(location.href)
+    if (ok) {
+      for (const now of $$('[data-part]', page)) {
+        const old = $(`[data-part="${now.dataset.part}"]`)
+        if (!old || old.contains(document.activeElement) || same(old, now)) continue
+        const open = new Set($$('details[open]', old).map((d) => $('summary', d).textContent))
+        for (const d of $$('details', now)) d.open = d.open || open.has($('summary', d).textContent)
+        old.replaceChildren(...now.childNodes)
+      }
+    }
+  } catch { /* the instance is away; the next time says */ }
+  again()
+}
+const plain = (part) => part.textContent.replace(/\s+/g, ' ')
+const same = (a, b) => plain(a) === plain(b)
+function again() { timer = setTimeout(refresh, every) }
+function stop() {
+  stopped = !stopped
+  const button = $('#stop')
+  if (button) {
+    button.setAttribute('aria-pressed', stopped)
+    button.textContent = stopped ? 'Go on' : 'Stop updates'
+  }
+  say(stopped ? 'Updates are stopped. The figures are those of ' + new Date().toLocaleTimeString() + '.' : 'Updates go on.')
+  if (!stopped) refresh()
+}
+if (live) {
+  again()
+  document.addEventListener('visibilitychange', () => document.hidden || refresh())
+}
+
+// A change is asked for in a dialog: the form of its own page.
+let dialog
+async function ask(address) {
+  let form
+  try {
+    form = $('[data-ask]', (await load(address)).page)
+  } catch { /* its own page says why */ }
+  if (!form) return location.assign(address)
+  if (!dialog) {
+    dialog = document.createElement('dialog')
+    document.body.append(dialog)
+    dialog.setAttribute('aria-labelledby', 'asked')
+  }
+  const from = document.activeElement
+  dialog.replaceChildren(document.adoptNode(form))
+  const title = $('h1, h2', form)
+  if (title) title.id = 'asked'
+  dialog.addEventListener('close', () => from && from.focus(), { once: true })
+  dialog.showModal()
+  const no = $('[data-no]', dialog)
+  if (no) no.focus()
+}
+
+document.addEventListener('click', (e) => {
+  const by = (selector) => e.target.closest(selector)
+  const plainClick = !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0
+  if (by('[data-copy]')) {
+    copy($(by('[data-copy]').dataset.copy, by('dialog, body')).textContent)
+  } else if (by('#stop')) {
+    stop()
+  } else if (by('dialog [data-no]')) {
+    e.preventDefault()
+    dialog.close()
+  } else if (by('a[data-asks]') && plainClick) {
+    e.preventDefault()
+    ask(by('a[data-asks]').href)
+  } else if (by('button[data-asks]')) {
+    const button = by('button[data-asks]')
+    e.preventDefault()
+    const chosen = new URLSearchParams(new FormData(button.form))
+    if (!chosen.has(button.dataset.asks)) return say('Choose some first.')
+    ask((button.formAction || button.form.action).split('?')[0] + '?' + chosen)
+  } else if (by('[data-all]')) {
+    for (const box of $$('tbody input[type=checkbox]')) box.checked = by('[data-all]').checked
+  }
+})
+
+// A form is sent once.
+document.addEventListener('submit', (e) => {
+  if (e.target.method !== 'post') return
+  if (e.target.dataset.sent) return e.preventDefault()
+  e.target.dataset.sent = 'true'
+})
+window.addEventListener('pageshow', () => $$('form[data-sent]').forEach((f) => delete f.dataset.sent))
+
+// Keys. Those of one character can be switched off.
+const rows = () => $$('tbody tr')
+let at = -1, g = false
+function move(by) {
+  const all = rows()
+  if (!all.length) return
+  if (all[at]) all[at].classList.remove('at')
+  at = Math.max(0, Math.min(all.length - 1, at + by))
+  all[at].classList.add('at')
+  const link = $('a', all[at])
+  if (link) link.focus()
+  all[at].scrollIntoView({ block: 'nearest' })
+}
+document.addEventListener('keydown', (e) => {
+  const box = $('#q')
+  if (e.key === 'k' && (e.ctrlKey || e.metaKey) && box) {
+    e.preventDefault()
+    return box.focus()
+  }
+  if (e.ctrlKey || e.metaKey || e.altKey || store.get('keys') === 'off' || $('dialog[open]') || e.target.closest('input, textarea, select')) return
+  if (g) {
+    g = false
+    const to = $(`[data-key="${CSS.escape(e.key)}"]`)
+    if (to) to.click()
+    return
+  }
+  const does = {
+    '/': () => box && box.focus(), g: () => { g = true; setTimeout(() => { g = false }, 1500) }, j: () => move(1), k: () => move(-1),
+    x: () => { const tick = rows()[at] && $('input[type=checkbox]', rows()[at]); if (tick) tick.checked = !tick.checked },
+    '.': () => live && stop(), '?': () => $('#keys') && ($('#keys').open = !$('#keys').open, $('#keys summary').focus()),
+  }[e.key]
+  if (does) {
+    e.preventDefault()
+    does()
+  }
+})
+
+const keys = $('#onekeys')
+if (keys) {
+  keys.checked = store.get('keys') !== 'off'
+  keys.addEventListener('change', () => store.set('keys', keys.checked ? 'on' : 'off'))
+}
+const zone = $('#localzone')
+if (zone) {
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone
+  zone.textContent = 'Use ' + here
+  zone.addEventListener('click', () => { $('#zone').value = here })
+}
+// The secret of a link for one time is in the fragment, which no server sees: it is posted.
+const link = $('#link')
+if (link && location.hash.length > 1) {
+  link.value = location.hash.slice(1)
+  history.replaceState(null, '', location.pathname)
+  link.form.submit()
+}
+const made = $('#made')
+if (made && Math.abs(Date.now() - Date.parse(made.dateTime)) > 30_000 && performance.getEntriesByType('navigation')[0]?.type === 'navigate') {
+  $('#skew').classList.remove('hidden')
+}

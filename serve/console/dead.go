@@ -1,0 +1,279 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// reasons are why messages die, with what each means.
+var reasons = []setting{
+	{"validation", "Validation", "The message is not what was asked for. The same message fails again: edit it, or discard it."},
+	{"timeout", "Timeout", "The destination did not answer in time, at every try. Replay it when the destination is well."},
+	{"rate_limit", "Rate limit", "The destination asked for less, at every try. Replay it at a rate that it takes."},
+	{"partner_error", "Partner error", "The destination refused the message. Its answer says why."},
+	{"unknown", "Unknown", "None of the others. The cause says more."},
+}
+
+// Reasons are why messages die.
+func (v *view) Reasons() []setting { return reasons }
+
+// deadPage is a list of dead letters.
+type deadPage struct {
+	Filter api.DeadFilter
+	Dead   part[operation.Paged[api.ListedDead]]
+	Active []link
+	chosen url.Values // the filter with its end: what is on the page and no later one
+	All    bool       // no filter is set
+	Counts part[books]
+}
+
+func showDeadLetters(v *visit) (*view, error) {
+	p := &deadPage{}
+	if err := api.ListDead.Parse(v.query(), &p.Filter); err != nil {
+		return nil, err
+	}
+	p.Filter.Max, p.Filter.Format = 0, ""
+	v.pageOf(&p.Filter.Page)
+	p.Dead = look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
+		return api.ListDead.Page(ctx, v.API, &p.Filter)
+	})
+	p.Active = v.active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "since", "until", "state", "id", "seq")
+	p.All = len(p.Active) == 0
+	q := v.query()
+	for _, name := range []string{"cursor", "limit", "order", "done", "count", "state", "back"} {
+		q.Del(name)
+	}
+	// What dies from now on is no part of what somebody sees and chooses.
+	if s := (api.Span{Since: q.Get("since"), Until: q.Get("until")}); s != (api.Span{}) {
+		s = s.Fixed()
+		set(q, "since", s.Since)
+		set(q, "until", s.Until)
+	}
+	if q.Get("until") == "" {
+		q.Set("until", v.at.UTC().Format(time.RFC3339Nano))
+	}
+	if p.All {
+		q.Set("all", "true")
+	}
+	q.Set("back", v.r.URL.RequestURI())
+	p.chosen = q
+	if p.All && len(p.Dead.Has.Items) == 0 && v.may(api.GetAudit.ID) {
+		p.Counts = readBooks(v, "")
+	}
+	return &view{file: "dead", Title: "Dead letters", Section: "dead", Body: p}, nil
+}
+
+func set(q url.Values, name, value string) {
+	if q.Del(name); value != "" {
+		q.Set(name, value)
+	}
+}
+
+// Choose is the page of an action on all that match.
+func (p *deadPage) Choose(verb string) string { return query(address("dead", verb), p.chosen) }
+
+// Ever is how many dead letters there ever were.
+func (p *deadPage) Ever() (n uint64) {
+	for _, l := range p.Counts.Has.Lines {
+		n += l.Letters.Put
+	}
+	return n
+}
+
+// noSystem stands in addresses for the system of a dead letter whose pipeline no system knows.
+const noSystem = "-"
+
+// deadAddress is the page of a dead letter, or one that belongs to it.
+func deadAddress(l *api.DeadLetter, more ...string) string {
+	system := l.System
+	if system == "" {
+		system = noSystem
+	}
+	return address(append([]string{"dead", system, strconv.FormatInt(l.Seq, 10)}, more...)...)
+}
+
+// DeadAt is the page of a dead letter, or one that belongs to it.
+func (v *view) DeadAt(l api.DeadLetter, more ...string) string { return deadAddress(&l, more...) }
+
+// Owner is whose a dead letter is.
+func (v *view) Owner(l api.DeadLetter) string {
+	for _, o := range []string{l.Project, l.Site, l.Tenant} {
+		if o != "" {
+			return o
+		}
+	}
+	return ""
+}
+
+// letterPage is one dead letter.
+type letterPage struct {
+	Letter   api.DeadLetter
+	Reason   setting
+	Payload  *payload
+	Original *payload // as received, where it was edited
+	Changed  []changed
+	Answer   *payload
+}
+
+// Move is the page of an action on it.
+func (p *letterPage) Move(verb string) string {
+	l := &p.Letter
+	return query(address("dead", verb), url.Values{"seq": {strconv.FormatInt(l.Seq, 10)}, "pipeline": {l.Pipeline}, "system": {l.System}})
+}
+
+func oneDead(v *visit) *api.OneDead {
+	q := &api.OneDead{Letter: v.r.PathValue("seq"), System: v.r.PathValue("system")}
+	if q.System == noSystem {
+		q.System = ""
+	}
+	return q
+}
+
+func showDeadLetter(v *visit) (*view, error) {
+	l, err := call(v, api.GetDead, oneDead(v))
+	if p := problemOf(err); p != nil && p.Status == http.StatusNotFound {
+		return nil, operation.Refuse(http.StatusNotFound, "There is no dead letter %s of %s. It was replayed and delivered, or it was discarded, since the link was made.", v.r.PathValue("seq"), v.r.PathValue("system"))
+	} else if err != nil {
+		return nil, err
+	}
+	p := &letterPage{Letter: l}
+	for _, r := range reasons {
+		if r.Name == l.Reason {
+			p.Reason = r
+		}
+	}
+	p.Payload = newPayload(l.Payload, l.PayloadBase64, deadAddress(&l, "payload"))
+	if l.Edited != nil {
+		p.Original = newPayload(l.Original, l.OriginalBase64, deadAddress(&l, "original"))
+		p.Changed = difference(bytesOf(l.Original, l.OriginalBase64), bytesOf(l.Payload, l.PayloadBase64))
+	}
+	if len(l.Row) > 0 {
+		p.Answer = newPayload(string(l.Row), "", "")
+	}
+	return &view{file: "letter", Title: "Dead letter " + strconv.FormatInt(l.Seq, 10), Section: "dead", Crumbs: []link{{"Dead letters", address("dead")}}, Body: p}, nil
+}
+
+func deadPayload(v *visit) (*view, error) {
+	l, err := call(v, api.GetDead, oneDead(v))
+	if err != nil {
+		return nil, err
+	}
+	return nil, v.download(l.ID, l.Payload, l.PayloadBase64)
+}
+
+func deadOriginal(v *visit) (*view, error) {
+	l, err := call(v, api.GetDead, oneDead(v))
+	if err != nil {
+		return nil, err
+	}
+	if l.Edited == nil {
+		return nil, operation.Refuse(http.StatusNotFound, "Its payload was never edited: what is there is what was received.")
+	}
+	return nil, v.download(l.ID, l.Original, l.OriginalBase64)
+}
+
+// movingDead is an action on dead letters that are chosen by number or by filter.
+func movingDead(o operation.Operation[api.DeadMove, api.Moved], verb, said, button string, careful bool, texts ...string) *action {
+	read := func(v *visit) (*api.DeadMove, error) {
+		q := &api.DeadMove{}
+		err := o.Parse(v.query(), q)
+		return q, err
+	}
+	return &action{path: "dead/" + verb, op: o.ID,
+		ask: func(v *visit) (*question, error) {
+			q, err := read(v)
+			if err != nil {
+				return nil, err
+			}
+			out := &question{Texts: texts, Careful: careful, Section: "dead", Crumbs: []link{{"Dead letters", address("dead")}}, Back: v.back(address("dead")), Request: request(o, q)}
+			words := append([]string{"dead", verb}, q.IDs...)
+			if words = append(words, flags(v.query(), "state")...); q.All {
+				words = append(words, "--all")
+			}
+			out.CLI = command(words...)
+			q.DryRun = true
+			n, err := call(v, o, q)
+			if err != nil {
+				return nil, err
+			}
+			out.Title, out.Button, out.Word = fmt.Sprintf("%s %s?", button, many(n.Count, "dead letter")), button+" "+many(n.Count, "dead letter"), v.wordFor(n.Count)
+			out.Sample = sampleOf(v, q)
+			if n.Count == 0 {
+				out.Title, out.Nothing = "Nothing to "+verb, "No dead letter that is held matches now. It may be on its way again already."
+			}
+			return out, nil
+		},
+		do: func(v *visit) (string, error) {
+			q, err := read(v)
+			if err != nil {
+				return "", err
+			}
+			probe := *q
+			probe.DryRun = true
+			n, err := call(v, o, &probe)
+			if err != nil {
+				return "", err
+			}
+			if word := v.wordFor(n.Count); word != "" {
+				if err := v.typed(word); err != nil {
+					return "", err
+				}
+			}
+			moved, err := change(v, o, q)
+			return done(v.back(address("dead")), said, moved.Count), err
+		}}
+}
+
+// sampled is how many dead letters an action shows before it is done.
+const sampled = 20
+
+func sampleOf(v *visit, q *api.DeadMove) (all []link) {
+	f := &api.DeadFilter{IDs: q.IDs, Dead: q.Dead, State: "held", Page: operation.Page{Order: "newest", Limit: sampled}}
+	f.Max = 0
+	p := look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
+		return api.ListDead.Page(ctx, v.API, f)
+	})
+	for i := range p.Has.Items {
+		l := &p.Has.Items[i].DeadLetter
+		all = append(all, link{fmt.Sprintf("%d · %s · %s · %s", l.Seq, l.Pipeline, cut(l.ID), cut(l.Cause)), deadAddress(l)})
+	}
+	return all
+}
+
+var (
+	replayDead = movingDead(api.ReplayDead, "replay", "replayed", "Replay", false,
+		"Each is worked on again from the start, with its payload as it is now. If it succeeds the dead letter is gone; if it fails it stays, with one more replay in its history.",
+		"What dies from now on is not part of it.")
+	discardDead = movingDead(api.DeleteDead, "delete", "discarded", "Discard", true,
+		"Dead letters are removed with their payloads, and are counted as discarded. They are never delivered.", "This cannot be taken back.")
+)
+
+// editDead replaces the payload of a dead letter. The original stays beside it.
+var editDead = &action{path: "dead/{system}/{seq}/edit", op: api.EditDead.ID,
+	ask: func(v *visit) (*question, error) {
+		l, err := call(v, api.GetDead, oneDead(v))
+		if err != nil {
+			return nil, err
+		}
+		q := &question{Title: "Edit the payload of dead letter " + strconv.FormatInt(l.Seq, 10), Button: "Replace the payload", Section: "dead", Back: deadAddress(&l),
+			Crumbs: []link{{"Dead letters", address("dead")}, {strconv.FormatInt(l.Seq, 10), deadAddress(&l)}},
+			Texts:  []string{"A replay sends what is here. What was received stays beside it. Nothing is sent by saving."},
+			CLI:    command("dead", "edit", strconv.FormatInt(l.Seq, 10), "--pipeline", l.Pipeline), Request: request(api.EditDead, &api.DeadEdit{OneDead: *oneDead(v)})}
+		q.Edit = newEditing(v, l.ETag, l.Payload, l.PayloadBase64)
+		return q, nil
+	},
+	do: func(v *visit) (string, error) {
+		body, err := v.edited()
+		if err != nil {
+			return "", err
+		}
+		_, err = change(v, api.EditDead, &api.DeadEdit{OneDead: *oneDead(v), Seen: api.Seen{IfMatch: v.r.PostFormValue("etag")}, Body: body})
+		return done(address("dead", v.r.PathValue("system"), v.r.PathValue("seq")), "saved"), err
+	}}

@@ -1,0 +1,114 @@
+package console
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+const (
+	doctorWithin = 10 * time.Second // the doctor asks every store
+	doctorFor    = 30 * time.Second // what it found is shown that long to everybody
+)
+
+// doctor keeps what the doctor found, which reads every page of a database.
+type doctor struct {
+	mu    sync.Mutex
+	at    time.Time
+	found []preflight.Finding
+}
+
+// health is what the doctor found, what is worst first.
+type health struct {
+	At       time.Time
+	Findings []preflight.Finding
+	Problem  *operation.Problem
+	Fail     int
+	Warn     int
+}
+
+func (d *doctor) look(v *visit) (h health) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v.at.Sub(d.at) > doctorFor || v.query().Get("again") != "" && v.at.Sub(d.at) > time.Second {
+		ctx, cancel := context.WithTimeout(v.r.Context(), doctorWithin)
+		defer cancel()
+		f, err := api.GetDoctor.Call(ctx, v.API, &operation.None{})
+		if err != nil {
+			h.Problem = problem(err)
+		} else {
+			d.at, d.found = v.at, f.Findings
+		}
+	}
+	h.At, h.Findings = d.at, slices.Clone(d.found)
+	order := []string{preflight.Fail, preflight.Warn, preflight.OK}
+	slices.SortStableFunc(h.Findings, func(a, b preflight.Finding) int {
+		return slices.Index(order, a.Verdict) - slices.Index(order, b.Verdict)
+	})
+	for _, f := range h.Findings {
+		switch f.Verdict {
+		case preflight.Fail:
+			h.Fail++
+		case preflight.Warn:
+			h.Warn++
+		}
+	}
+	return h
+}
+
+func showHealth(v *visit) (*view, error) {
+	if !v.may(api.GetDoctor.ID) {
+		return nil, operation.Refuse(http.StatusForbidden, "Health is for the role %v, and %s has the role %v.", v.roles[api.GetDoctor.ID], v.who.Name, v.who.Role)
+	}
+	return &view{file: "health", Title: "Health", Section: "health", Body: v.doctor.look(v)}, nil
+}
+
+func showConfig(v *visit) (*view, error) {
+	ctx, cancel := v.ctx()
+	defer cancel()
+	in, err := api.GetConfig.Body(ctx, v.API, &operation.None{})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	return &view{file: "config", Title: "Configuration", Section: "config", Body: string(text)}, err
+}
+
+// described is an operation in the reference.
+type described struct {
+	operation.Handler
+	Tag string // the first word of its path
+}
+
+// Help is what a parameter is.
+func (d described) Help(p operation.Param) string { return p.Field.Tag.Get("help") }
+
+// Full is its path.
+func (d described) Full() string { return operation.Prefix + d.Path }
+
+func showReference(v *visit) (*view, error) {
+	type group struct {
+		Name string
+		All  []described
+	}
+	var groups []*group
+	for _, o := range v.Operations {
+		tag, _, _ := strings.Cut(o.Path, "/")
+		i := slices.IndexFunc(groups, func(g *group) bool { return g.Name == tag })
+		if i < 0 {
+			groups, i = append(groups, &group{Name: tag}), len(groups)
+		}
+		groups[i].All = append(groups[i].All, described{o, tag})
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return strings.Compare(a.Name, b.Name) })
+	return &view{file: "reference", Title: "Reference of the API", Section: "reference", Body: groups}, nil
+}

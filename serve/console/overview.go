@@ -1,0 +1,153 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// overview says whether all is well.
+type overview struct {
+	Status part[api.Status]
+	Books  part[books]
+	Queues part[[]api.Queue]
+	Dead   part[operation.Paged[api.ListedDead]]
+	Fresh  bool // nothing was ever accepted
+	Busy   []api.PipelineStatus
+	Quiet  int // pipelines that run and have had nothing
+}
+
+// deadOnOverview is how many dead letters the overview shows, the newest.
+const deadOnOverview = 5
+
+func showOverview(v *visit) (*view, error) {
+	var o overview
+	var all sync.WaitGroup
+	ask := func(id string, do func()) {
+		if v.may(id) {
+			all.Go(do)
+		}
+	}
+	ask(api.GetStatus.ID, func() {
+		o.Status = look(v, func(ctx context.Context) (api.Status, error) {
+			return api.GetStatus.Call(ctx, v.API, &operation.None{})
+		})
+	})
+	ask(api.GetAudit.ID, func() { o.Books = readBooks(v, "") })
+	ask(api.ListQueues.ID, func() { o.Queues = listQueues(v) })
+	ask(api.ListDead.ID, func() {
+		o.Dead = look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
+			return api.ListDead.Page(ctx, v.API, &api.DeadFilter{Page: operation.Page{Order: "newest", Limit: deadOnOverview}})
+		})
+	})
+	all.Wait()
+	o.Fresh = o.Books.Problem == nil && len(o.Books.Has.Systems) > 0 && o.Books.Has.accepted() == 0
+	for _, sys := range o.Status.Has.Systems {
+		for _, p := range sys.Pipelines {
+			if p.Received > 0 || p.InFlight > 0 || p.State != "running" || p.Breaker != "closed" {
+				o.Busy = append(o.Busy, p)
+			} else {
+				o.Quiet++
+			}
+		}
+	}
+	return &view{file: "overview", Title: "Overview", Section: "overview", Live: true, Body: &o}, nil
+}
+
+// books are those of all systems.
+type books struct {
+	Balanced bool
+	Systems  []api.Audit
+	Lines    []line
+}
+
+// line is one equation: accepted = delivered + skipped + dead + in flight + lost.
+type line struct {
+	System string
+	Name   string // of the queue or the pipeline; empty: the system has one
+	api.Books
+	Balanced bool // of the system
+}
+
+// Off is how many are missing on the right; below zero: counted twice.
+func (l line) Off() int64 {
+	return int64(l.Accepted) - int64(l.Delivered+l.Skipped+l.Audit.Dead+l.InFlight+l.Lost)
+}
+
+// DeadOff is how many dead letters are missing.
+func (l line) DeadOff() int64 {
+	a := l.Letters
+	return int64(a.Put) - int64(a.Held+a.Replayed+a.Discarded+a.Trimmed)
+}
+
+func (b books) accepted() (n uint64) {
+	for _, l := range b.Lines {
+		n += l.Accepted
+	}
+	return n
+}
+
+func readBooks(v *visit, system string) part[books] {
+	return look(v, func(ctx context.Context) (b books, err error) {
+		all, err := api.GetAudit.Call(ctx, v.API, &api.OneSystem{System: system})
+		if err != nil {
+			return b, err
+		}
+		b.Balanced = all.Balanced
+		for _, text := range all.Systems {
+			var a api.Audit
+			if err := json.Unmarshal(text, &a); err != nil {
+				return b, err
+			}
+			b.Systems = append(b.Systems, a)
+			if a.Books != nil {
+				b.Lines = append(b.Lines, line{a.System, "", *a.Books, a.Balanced})
+			}
+			for _, q := range a.Queues {
+				b.Lines = append(b.Lines, line{a.System, q.Queue, q, a.Balanced})
+			}
+			for _, p := range a.Pipelines {
+				b.Lines = append(b.Lines, line{a.System, p.Pipeline, p, a.Balanced})
+			}
+		}
+		return b, nil
+	})
+}
+
+func showBooks(v *visit) (*view, error) {
+	b := readBooks(v, v.query().Get("system"))
+	return &view{file: "books", Title: "Books", Section: "books", Body: b}, nil
+}
+
+func showInstances(v *visit) (*view, error) {
+	s, err := call(v, api.GetStatus, &operation.None{})
+	return &view{file: "instances", Title: "Instances", Section: "instances", Live: true, Body: &s}, err
+}
+
+// pausePipeline and resumePipeline steer a pipeline of this instance.
+var pausePipeline = &action{path: "pipelines/{name}/pause", op: api.PausePipeline.ID,
+	ask: func(v *visit) (*question, error) {
+		name := v.r.PathValue("name")
+		return &question{Title: "Pause the pipeline " + name + "?", Button: "Pause the pipeline", Section: "instances",
+			Texts: []string{"It is paused in this instance alone. What has begun is finished; events are still taken in, and wait.", "It goes on when it is resumed, or when the instance is started again."},
+			Back:  v.back(address("instances")), CLI: command("pause", name), Request: request(api.PausePipeline, &api.OnePipeline{Name: name})}, nil
+	},
+	do: func(v *visit) (string, error) {
+		_, err := change(v, api.PausePipeline, &api.OnePipeline{Name: v.r.PathValue("name")})
+		return done(v.back(address("instances")), "paused"), err
+	}}
+
+var resumePipeline = &action{path: "pipelines/{name}/resume", op: api.ResumePipeline.ID,
+	ask: func(v *visit) (*question, error) {
+		name := v.r.PathValue("name")
+		return &question{Title: "Resume the pipeline " + name + "?", Button: "Resume the pipeline", Section: "instances",
+			Texts: []string{"It works again in this instance, and begins with what waits."},
+			Back:  v.back(address("instances")), CLI: command("resume", name), Request: request(api.ResumePipeline, &api.OnePipeline{Name: name})}, nil
+	},
+	do: func(v *visit) (string, error) {
+		_, err := change(v, api.ResumePipeline, &api.OnePipeline{Name: v.r.PathValue("name")})
+		return done(v.back(address("instances")), "resumed"), err
+	}}

@@ -1,0 +1,45 @@
+package console
+
+// page is one page: its address below Prefix, with {wildcards}, and what asks the API for it.
+type page struct {
+	path string
+	show func(*visit) (*view, error)
+}
+
+func pages() []page {
+	return []page{
+		{"{$}", showOverview},
+		{"queues", showQueues},
+		{"queues/{queue}", showQueue},
+		{"queues/{queue}/jobs", showJobs},
+		{"queues/{queue}/job", showJob},
+		{"dead", showDeadLetters},
+		{"dead/{system}/{seq}", showDeadLetter},
+		{"books", showBooks},
+		{"instances", showInstances},
+		{"health", showHealth},
+		{"config", showConfig},
+		{"reference", showReference},
+		{"me", showMe},
+		{"find", showFind},
+		{"menu", showMenu},
+	}
+}
+
+func actions() []*action {
+	return []*action{
+		pauseQueue, resumeQueue, drainQueue, setQueue,
+		retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
+		replayDead, discardDead, editDead,
+		pausePipeline, resumePipeline,
+	}
+}
+
+// downloads are addresses that answer with a file.
+func downloads() []page {
+	return []page{
+		{"queues/{queue}/payload", jobPayload},
+		{"dead/{system}/{seq}/payload", deadPayload},
+		{"dead/{system}/{seq}/original", deadOriginal},
+	}
+}

@@ -1,0 +1,244 @@
+package console_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+// everyPage are addresses of all pages, where the world is filled with a text.
+func everyPage(said string) []string {
+	job := url.Values{"id": {"e3" + said}, "tenant": {"shop" + said}}.Encode()
+	return []string{"/console/", "/console/queues", "/console/queues/q", "/console/queues/q/jobs", "/console/queues/q/jobs?state=failed", "/console/queues/q/jobs?state=delayed&limit=25", "/console/queues/q/job?" + job,
+		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
+		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
+		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said)}
+}
+
+func TestEveryPageIsThere(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	for _, path := range everyPage("") {
+		page := w.page(path)
+		for _, want := range []string{"<!doctype html>", `<html lang="en">`, `<main id="main"`, `href="#main"`, "</html>"} {
+			if strings.Count(page, want) != 1 {
+				t.Errorf("%s has %s %d times, want once", path, want, strings.Count(page, want))
+			}
+		}
+		if n := strings.Count(page, "<h1"); n != 1 {
+			t.Errorf("%s has %d headings of the first level, want one", path, n)
+		}
+		if strings.Contains(page, "ZgotmplZ") || strings.Contains(page, "<no value>") {
+			t.Errorf("%s has a value that the template could not write", path)
+		}
+	}
+}
+
+func TestPagesSayWhatIsThere(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	w.has(w.page("/console/"), "12,000", "11,990", "balanced", "answered 422", "All is well")
+	w.has(w.page("/console/queues"), "q", "running", "Put off")
+	w.has(w.page("/console/queues/q"), "Limit of tenant", "3 a second", "Jobs wait and nobody works on any", "1 job is put off")
+	w.has(w.page("/console/queues/q/jobs"), "e3", "e4", "waiting", "delayed", "3 shown; these are all that match.")
+	w.has(w.page("/console/queues/q/job?id=e3&tenant=shop"), `"n": 1.10, "n": 2, "big": 12345678901234567890`, "h v", "It can be handed out as soon as")
+	w.has(w.page("/console/queues/q/job?id=e2&tenant=shop"), "answered 503", "It is due in 59 min")
+	w.has(w.page("/console/dead"), "answered 422", "partner_error", "s2s.p", "d1")
+	w.has(w.page("/console/dead/delivery/1"), "answered 422", "The destination refused the message.", `"n": 1.10`, `"status": 422`, "delivery")
+	w.has(w.page("/console/books"), "accepted 12,000 = delivered 11,990 + skipped 3 + dead 3 + in flight 4", "dead letters put 3 = held 3")
+	w.has(w.page("/console/health"), "1 to look at", "make room soon")
+	w.has(w.page("/console/reference"), "pauseQueue", "POST /api/v1/queues/{name}/pause")
+	w.has(w.page("/console/me"), "ada", "admin", "password")
+	w.has(w.page("/console/config"), "data:")
+}
+
+func TestThereAreThreeKindsOfNothing(t *testing.T) {
+	w := newWorld(t)
+	w.has(w.page("/console/dead"), "Nothing died.", "None ever did.")
+	w.has(w.page("/console/queues"), "No queue yet.")
+	w.fill("")
+	w.has(w.page("/console/dead?pipeline=other"), "Nothing matches these filters.", "pipeline = other", "Take all of them off")
+	w.has(w.page("/console/queues/q/jobs?type=none"), "Nothing matches these filters.", "type = none")
+	w = newWorld(t, without)
+	w.has(w.page("/console/dead"), "Not here.", "keeps no dead letters")
+	w.has(w.page("/console/queues"), "Not here.", "no queues to show")
+	w.has(w.page("/console/"), "Not here.")
+}
+
+func TestAPartThatFailsLeavesTheOthers(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	w.audit = func(context.Context) (any, bool, error) { return nil, false, errAway }
+	w.has(w.page("/console/"), "This part could not be read.", "the store is away", "answered 422", "Queues")
+	w.audit = func(context.Context) (any, bool, error) {
+		return map[string]any{"system": "analytics", "balanced": false, "accepted": 3, "delivered": 1, "dead_letters": map[string]any{}, "faults": []string{"2 events are missing"}}, false, nil
+	}
+	w.has(w.page("/console/"), "unbalanced", "The books do not balance. 2 events are missing")
+	w.has(w.page("/console/books"), "off by 2")
+}
+
+func TestAStoreThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	w := newWorld(t)
+	w.audit = func(ctx context.Context) (any, bool, error) { <-ctx.Done(); return nil, false, ctx.Err() }
+	begun := time.Now()
+	w.has(w.page("/console/books"), "did not come within 2s")
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the page took %v", took)
+	}
+}
+
+func TestPagesAreTurnedBothWays(t *testing.T) {
+	w := newWorld(t)
+	var jobs []*tidemill.Message
+	for i := range 60 {
+		jobs = append(jobs, &tidemill.Message{To: "q", ID: fmt.Sprintf("e%02d", i)})
+	}
+	if err := w.queues.Add(t.Context(), jobs, nil); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(page, rel string) string {
+		m := regexp.MustCompile(`<a rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(page)
+		if m == nil {
+			t.Fatalf("there is no page %s: %s", rel, text(page))
+		}
+		return unescape.Replace(m[1])
+	}
+	first := w.page("/console/queues/q/jobs?limit=25")
+	w.has(first, "e59", "e35", "25 shown; there are more.")
+	second := w.page(turn(first, "next"))
+	w.has(second, "e34", "e10")
+	third := w.page(turn(second, "next"))
+	w.has(third, "e09", "e00")
+	if strings.Contains(third, `rel="next"`) {
+		t.Error("the last page has a next one")
+	}
+	if again := w.page(turn(second, "prev")); !strings.Contains(again, "e59") || strings.Contains(again, "e34<") {
+		t.Errorf("the page before is another one: %s", text(again))
+	}
+}
+
+func TestWhatWantsAttentionIsOnEveryPage(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	if _, err := w.queues.Set(t.Context(), "q", func(s *queue.Settings) { s.Paused = true }); err != nil {
+		t.Fatal(err)
+	}
+	w.has(w.page("/console/me"), "1 wants attention")
+	w.has(w.page("/console/"), "Queue q is paused; 2 jobs wait.")
+}
+
+func TestFindGoesStraightToOneHit(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	for q, want := range map[string]string{"d2": "/console/dead/delivery/2", "2": "/console/dead/delivery/2", "q": "/console/queues/q", "e4": "/console/queues/q/job?id=e4&tenant=shop"} {
+		if rec := w.ask("GET", "/console/find?q="+q, nil); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != want {
+			t.Errorf("%s: %d, to %q; want %q", q, rec.Code, rec.Header().Get("Location"), want)
+		}
+	}
+	w.has(w.page("/console/find?q=nowhere"), "Nothing is called nowhere here.", "dead letters, by number and by the message's id")
+}
+
+func TestTheDoctorIsAskedSeldom(t *testing.T) {
+	w := newWorld(t)
+	for range 5 {
+		w.page("/console/health")
+	}
+	if w.checked != 1 {
+		t.Errorf("the doctor looked %d times for 5 pages within 30 seconds, want once", w.checked)
+	}
+}
+
+func TestTimesAreInTheZoneThatIsSet(t *testing.T) {
+	w := newWorld(t)
+	rec := w.ask("POST", "/console/me", url.Values{"zone": {"Asia/Kolkata"}, "theme": {"dark"}})
+	cookie := rec.Header().Get("Set-Cookie")
+	if rec.Code != http.StatusSeeOther || !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") {
+		t.Fatal(rec.Code, cookie)
+	}
+	page := w.ask("GET", "/console/me", nil, "Cookie", strings.Split(cookie, ";")[0]).Body.String()
+	w.has(page, "Asia/Kolkata (+05:30)")
+	if !strings.Contains(page, `<html lang="en" data-theme="dark">`) {
+		t.Error("the theme is not that which was set")
+	}
+	if rec := w.ask("POST", "/console/me", url.Values{"zone": {"Mars/Olympus"}}); rec.Code != http.StatusBadRequest || !strings.Contains(text(rec.Body.String()), "There is no time zone of this name.") {
+		t.Errorf("a zone that there is not: %d", rec.Code)
+	}
+}
+
+func TestRolesSeeWhatTheyMay(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	w.who.Role = caller.Viewer
+	if page := w.page("/console/dead/delivery/1"); strings.Contains(page, "Discard") || strings.Contains(page, "Replay</a>") {
+		t.Error("a viewer is shown what operators may do")
+	}
+	for _, path := range []string{"/console/dead/delete?all=true", "/console/queues/q/pause", "/console/queues/q/settings"} {
+		for _, method := range []string{"GET", "POST"} {
+			if rec := w.ask(method, path, url.Values{"key": {"k"}}); rec.Code != http.StatusForbidden {
+				t.Errorf("%s %s as viewer is answered %d, want 403", method, path, rec.Code)
+			}
+		}
+	}
+	w.who = caller.Caller{}
+	rec := w.ask("GET", "/console/dead", nil)
+	if rec.Code != http.StatusUnauthorized || strings.Contains(rec.Body.String(), "answered 422") {
+		t.Errorf("nobody is answered %d", rec.Code)
+	}
+	w.has(rec.Body.String(), "Log in")
+}
+
+// TestBytes holds the budgets of what a browser loads.
+func TestBytes(t *testing.T) {
+	zipped := func(b []byte) int {
+		var out bytes.Buffer
+		z := gzip.NewWriter(&out)
+		_, _ = z.Write(b)
+		_ = z.Close()
+		return out.Len()
+	}
+	for name, most := range map[string]int{"console.js": 15 << 10, "console.css": 12 << 10, "mark.svg": 6 << 10} {
+		b, err := os.ReadFile(filepath.Join("assets", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := zipped(b); n > most {
+			t.Errorf("%s has %d bytes zipped, want at most %d", name, n, most)
+		}
+	}
+	w := newWorld(t)
+	var jobs []*tidemill.Message
+	var dead []tidemill.DeadLetter
+	for i := range 60 {
+		m := &tidemill.Message{To: "q", ID: fmt.Sprintf("0190f3c2-0000-7000-8000-%012d", i), Tenant: "shop", Type: "purchase", Mark: tidemill.Mark{Lo: uint64(i)}}
+		jobs = append(jobs, m)
+		dead = append(dead, tidemill.DeadLetter{Pipeline: "s2s.p", Message: m, Kind: tidemill.Partner, Cause: fmt.Sprintf("answered 422: field %d is none", i), At: time.Now()})
+	}
+	if err := w.queues.Add(t.Context(), jobs, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.dead.Put(t.Context(), dead); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/console/queues/q/jobs?state=waiting", "/console/dead"} {
+		page := w.page(path)
+		if n := strings.Count(page, "<tr>"); n < 50 {
+			t.Fatalf("%s has %d rows", path, n)
+		}
+		if n := zipped([]byte(page)); n > 15<<10 {
+			t.Errorf("%s has %d bytes zipped, want at most %d", path, n, 15<<10)
+		}
+	}
+}

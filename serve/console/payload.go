@@ -1,0 +1,154 @@
+package console
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// mostShown is how many bytes of a payload a page shows. Larger ones can be downloaded.
+const mostShown = 64 << 10
+
+// payload is one as a page shows it. JSON is set in lines; order, digits and repeated names stay.
+type payload struct {
+	Form string // JSON, text or bytes
+	Text string // empty: it is too large to be shown, or empty
+	Size int
+	At   string // where it can be downloaded
+}
+
+func bytesOf(text, base string) []byte {
+	if base == "" {
+		return []byte(text)
+	}
+	b, _ := base64.StdEncoding.DecodeString(base) // the API made it
+	return b
+}
+
+func newPayload(text, base, at string) *payload {
+	b := bytesOf(text, base)
+	p := &payload{Size: len(b), At: at}
+	switch {
+	case json.Valid(b):
+		p.Form = "JSON"
+	case utf8.Valid(b):
+		p.Form = "text"
+	default:
+		p.Form = "bytes"
+	}
+	if len(b) <= mostShown {
+		p.Text = readable(b)
+	}
+	return p
+}
+
+// readable is a payload for people.
+func readable(b []byte) string {
+	var out bytes.Buffer
+	switch {
+	case json.Valid(b):
+		_ = json.Indent(&out, b, "", "  ") // it is valid
+		return out.String()
+	case utf8.Valid(b):
+		return string(b)
+	}
+	return hex.Dump(b)
+}
+
+// changed is a line of a difference.
+type changed struct{ Sign, Text string }
+
+// difference is that between two payloads, line by line; nil: they are too large to compare.
+func difference(from, to []byte) (all []changed) {
+	if len(from) > mostShown || len(to) > mostShown {
+		return nil
+	}
+	text := diff.Diff("original", lined(from), "edited", lined(to))
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		if i < 3 || line == "" { // the names of the two
+			continue
+		}
+		sign := line[:1]
+		if sign == "@" {
+			all = append(all, changed{"…", ""})
+			continue
+		}
+		all = append(all, changed{strings.TrimSpace(sign), line[1:]})
+	}
+	return all
+}
+
+func lined(b []byte) []byte { return []byte(strings.TrimSuffix(readable(b), "\n") + "\n") }
+
+// download answers with bytes that no browser shows.
+func (v *visit) download(name, text, base string) error {
+	h := v.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("Content-Disposition", `attachment; filename="`+fileName(name)+`"`)
+	_, _ = v.w.Write(bytesOf(text, base)) // the browser is gone
+	return nil
+}
+
+// fileName is a name for a file, whatever an id has in it.
+func fileName(id string) string {
+	clean := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", r) {
+			return r
+		}
+		return '_'
+	}, id)
+	return "payload-" + clean[:min(len(clean), 80)] + ".bin"
+}
+
+// editing is a payload in a form. A form keeps text alone, and writes the ends of lines in its own
+// way: what has others can be replaced by a file.
+type editing struct {
+	ETag string
+	Text string
+	Why  string // why it cannot be edited here; empty: it can
+	JSON bool   // what is there is JSON
+}
+
+func newEditing(v *visit, etag, text, base string) *editing {
+	e := &editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text))}
+	switch {
+	case base != "" || strings.ContainsRune(text, 0):
+		e.Why = "It is not text."
+	case strings.ContainsRune(text, '\r'):
+		e.Why = "It has ends of lines that a form would change."
+	case len(text) > mostShown:
+		e.Why = "It is larger than 64 KB."
+	}
+	if form := v.r.PostForm; form != nil { // what was given, with what is wrong with it
+		e.ETag, e.Text = form.Get("etag"), form.Get("payload")
+	}
+	return e
+}
+
+// edited is the payload that a form has: a file, else the text.
+func (v *visit) edited() ([]byte, error) {
+	if f, _, err := v.r.FormFile("file"); err == nil {
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, largestForm))
+		if err != nil || len(b) > 0 {
+			return b, err
+		}
+	}
+	texts, given := v.r.PostForm["payload"]
+	if !given || texts[0] == "" {
+		return nil, &wrong{"The payload is empty. Nothing was changed."}
+	}
+	text := strings.ReplaceAll(texts[0], "\r\n", "\n")
+	if v.r.PostFormValue("json") == "true" && !json.Valid([]byte(text)) {
+		var any json.RawMessage
+		return nil, &wrong{"It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
+	}
+	return []byte(text), nil
+}

@@ -1,0 +1,118 @@
+package console
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// number is a count with its digits in groups: 1,204,000.
+func number(n any) string {
+	if n == nil {
+		return ""
+	}
+	v := reflect.Indirect(reflect.ValueOf(n))
+	if !v.IsValid() {
+		return ""
+	}
+	s := fmt.Sprint(v.Interface())
+	digits, rest, _ := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(digits, "-") {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if rest != "" {
+		digits += "." + rest
+	}
+	return sign + digits
+}
+
+// age is a duration in words: 3 min, 2 h 5 min, 4 days.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 24*time.Hour:
+		if m := int(d.Minutes()) % 60; m > 0 {
+			return fmt.Sprintf("%d h %d min", int(d.Hours()), m)
+		}
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	case d < 48*time.Hour:
+		return "1 day"
+	}
+	return fmt.Sprintf("%d days", int(d.Hours())/24)
+}
+
+// cutAt is how many bytes of a text a list shows.
+const cutAt = 200
+
+// cut is a text as a list shows it.
+func cut(s string) string {
+	if len(s) <= cutAt {
+		return s
+	}
+	n := cutAt
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// tone is how a state looks beside its word: a class of the style sheet, which has a shape and a
+// colour for each.
+func tone(state string) string {
+	switch strings.ToLower(state) {
+	case "running", "ok", "closed", "completed", "delivered", "balanced", "open for jobs", "accepted":
+		return "good"
+	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held":
+		return "warn"
+	case "failed", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
+		return "bad"
+	case "leased", "started", "starting":
+		return "busy"
+	}
+	return "idle"
+}
+
+// moment is a time as pages show it: both where it is and how far away.
+type moment struct {
+	ISO, At, Ago string
+}
+
+// When is a time on this page; a nil pointer and the zero time are none.
+func (v *view) When(t any) *moment {
+	var at time.Time
+	switch t := t.(type) {
+	case time.Time:
+		at = t
+	case *time.Time:
+		if t != nil {
+			at = *t
+		}
+	}
+	if at.IsZero() {
+		return nil
+	}
+	here, form := at.In(v.zone), "2 Jan 15:04:05"
+	if here.Year() != v.at.In(v.zone).Year() {
+		form = "2 Jan 2006 15:04:05"
+	}
+	m := &moment{ISO: at.UTC().Format(time.RFC3339Nano), At: here.Format(form)}
+	if d := v.at.Sub(at); d < 0 && d > -time.Second {
+		m.Ago = "now"
+	} else if d < 0 {
+		m.Ago = "in " + age(-d)
+	} else {
+		m.Ago = age(d) + " ago"
+	}
+	return m
+}
