@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/test/process"
+)
+
+// refusing is a partner that refuses a currency that there is not, and keeps what it takes.
+type refusing struct {
+	mu   sync.Mutex
+	took []string
+}
+
+func (p *refusing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || bytes.Contains(body, []byte(`"XXX"`)) {
+		http.Error(w, `{"error":{"message":"XXX is no currency of ISO 4217"}}`, http.StatusUnprocessableEntity)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.took = append(p.took, string(body))
+}
+
+// has says whether the partner took an event.
+func (p *refusing) has(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Contains(strings.Join(p.took, "\n"), id)
+}
+
+// TestTheConsoleInABrowser looks at every page of a running instance in Chromium, and goes the way of
+// an operator: from the id of an event that failed to the same event at the partner.
+// TIDEMILL_SCREENSHOTS is a folder for the screenshots of docs/console.md.
+func TestTheConsoleInABrowser(t *testing.T) {
+	p := &refusing{}
+	partner := httptest.NewServer(p)
+	defer partner.Close()
+	file := filepath.Join(t.TempDir(), "tidemill.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `console: {name: Shop events, environment: staging}
+delivery:
+  sites:
+    - {id: shop, keys: [a-key-of-this-test], public: true}
+  partners:
+    - {name: demo, endpoint: %s/events, allowHttp: true, allowPrivate: [127.0.0.0/8], maxRetries: 1}
+`, partner.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := process.New(t, []string{"delivery", "--config", file}, []string{"TIDEMILL_LOG_LEVEL=warn"})
+	in.Start()
+	id := func(n int) string { return fmt.Sprintf("5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a%02d", n) }
+	for n := range 40 {
+		currency := "EUR"
+		if n%8 == 0 {
+			currency = "XXX"
+		}
+		body := fmt.Sprintf(`{"eventType":"purchase","timestamp":%q,"siteId":"shop","eventId":%q,"orderId":"o-%d","value":39.90,"currency":%q,"items":[{"id":"lamp","name":"Lamp","quantity":1,"price":39.90}]}`,
+			time.Now().UTC().Format(time.RFC3339), id(n), n, currency)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+in.Addr+"/v1/events", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-API-Key", "a-key-of-this-test")
+		r.Header.Set("X-Idempotency-Key", id(n))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode/100 != 2 {
+			t.Fatalf("event %d is answered %s", n, resp.Status)
+		}
+	}
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) { // between two polls of another process
+			if time.Now().After(deadline) {
+				t.Fatalf("not within a minute: %s", what)
+			}
+		}
+	}
+	wait("five dead letters", func() bool { return bytes.Count(in.Ask("dead", "list", "--json"), []byte("\n")) == 5 })
+	if p.has(id(8)) {
+		t.Fatal("the partner took what it refuses")
+	}
+	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8), os.Getenv("TIDEMILL_SCREENSHOTS")); err != nil {
+		t.Fatal(err)
+	}
+	wait("the mended event arrives", func() bool { return p.has(id(8)) })
+}

@@ -1,0 +1,130 @@
+// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER
+// It logs in with the token, looks at every page at two widths, in both themes, with and without
+// script, and mends the dead letter of the event: finds it, edits it, replays it. FOLDER takes
+// screenshots for the documents; empty: none are made.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { chromium } from 'playwright-core'
+
+const [executablePath, address, token, event, folder] = process.argv.slice(2)
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+const failures = []
+const base = address + '/console/'
+
+// context is a browser that nobody has logged in with yet. What its pages are refused by their own
+// policy, and what their scripts throw, are failures.
+async function context(options) {
+  const c = await browser.newContext({ locale: 'en-GB', ...options })
+  c.on('page', (page) => {
+    page.on('pageerror', (e) => failures.push(`${page.url()}: ${e}`))
+    page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && failures.push(`${page.url()}: ${m.text()}`))
+    page.on('request', (r) => r.url().startsWith(address) || r.url().startsWith('data:') || failures.push(`${page.url()} asks for ${r.url()}`))
+  })
+  return c
+}
+
+async function login(c) {
+  const page = await c.newPage()
+  await page.goto(base + 'dead')
+  await page.fill('#token', token)
+  await Promise.all([page.waitForURL(base + 'dead'), page.click('button:has-text("token")')])
+  return page
+}
+
+const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
+
+const pages = ['', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
+  'dead/replay?seq=1', 'dead/delete?all=true', 'books', 'instances', 'health', 'config', 'reference', 'me', 'menu', 'find?q=nowhere', 'nowhere']
+
+for (const colorScheme of ['light', 'dark']) {
+  for (const width of [1280, 320]) {
+    for (const javaScriptEnabled of [true, false]) {
+      const c = await context({ colorScheme, javaScriptEnabled, viewport: { width, height: 900 } })
+      const page = await login(c)
+      for (const at of ['login', ...pages]) {
+        const where = `${at || 'overview'} at ${width} px, ${colorScheme}, script ${javaScriptEnabled ? 'on' : 'off'}`
+        await page.goto(base + at)
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+        if (wide > 0) failures.push(`${where}: it scrolls sideways by ${wide} px`)
+        if (!javaScriptEnabled) continue // axe is a script
+        await page.evaluate(axe)
+        const found = await page.evaluate(() => axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }))
+        for (const v of found.violations) failures.push(`${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 120)).join(' | ')}`)
+      }
+      await c.close()
+    }
+  }
+}
+
+// Without script: every change is a page with a form.
+{
+  const c = await context({ javaScriptEnabled: false, viewport: { width: 320, height: 700 } })
+  const page = await login(c)
+  await page.goto(base + 'queues/s2s.demo')
+  await page.click('main a:has-text("Pause")')
+  await page.click('button:has-text("Pause the queue")')
+  await seen(page, 'It is paused: jobs come in', 'pause without script')
+  await page.click('main a:has-text("Resume")')
+  await page.click('button:has-text("Resume the queue")')
+  await seen(page, 'Resumed.', 'resume without script')
+  await c.close()
+}
+
+// By keys.
+{
+  const c = await context({ viewport: { width: 1280, height: 800 } })
+  const page = await login(c)
+  await page.keyboard.press('/')
+  if (await page.evaluate(() => document.activeElement.id) !== 'q') failures.push('the key / does not go to the box')
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('g')
+  await Promise.all([page.waitForURL(base + 'queues'), page.keyboard.press('q')])
+  await page.keyboard.press('j')
+  await Promise.all([page.waitForURL(/queues\/./), page.keyboard.press('Enter')])
+  await c.close()
+}
+
+// From an id to the event that arrives.
+{
+  const shot = async (page, name) => folder && page.screenshot({ path: `${folder}/${name}.png` })
+  const c = await context({ viewport: { width: 1100, height: 720 } })
+  const page = await login(c)
+  await page.goto(base)
+  await shot(page, 'overview')
+  await page.goto(base + 'dead')
+  await shot(page, 'dead-letters')
+  await page.fill('#q', event)
+  await page.press('#q', 'Enter')
+  await page.waitForSelector('a[href*="/console/dead/delivery/"], h1:has-text("Dead letter")')
+  if (!page.url().includes('/dead/delivery/')) await page.click('a[href*="/console/dead/delivery/"]')
+  await seen(page, '422', 'why it failed')
+  await page.click('a:has-text("Edit payload")')
+  const payload = page.locator('textarea')
+  await payload.fill((await payload.inputValue()).replace('"XXX"', '"EUR"'))
+  await page.click('button:has-text("Replace the payload")')
+  await page.waitForSelector('h2:has-text("What was changed")')
+  await page.evaluate(() => window.scrollTo(0, 0))
+  await shot(page, 'mended')
+  await page.click('main a:has-text("Replay")')
+  await page.waitForSelector('dialog[open]')
+  if (await page.evaluate(() => document.activeElement.textContent) !== 'Cancel') failures.push('a dialog does not begin at Cancel')
+  await shot(page, 'replay')
+  await page.keyboard.press('Escape')
+  if (await page.evaluate(() => document.activeElement.textContent) !== 'Replay') failures.push('a dialog does not give back the focus')
+  await page.click('main a:has-text("Replay")')
+  await page.click('dialog button:has-text("Replay 1 dead letter")')
+  await page.waitForURL(/done=replayed/)
+  await seen(page, 'Replaying 1.', 'the replay')
+  await page.goto(base + 'queues/s2s.demo')
+  await shot(page, 'queue')
+  await c.close()
+  const phone = await context({ viewport: { width: 320, height: 640 }, colorScheme: 'dark', deviceScaleFactor: 1 })
+  const small = await login(phone)
+  await small.goto(base)
+  await shot(small, 'phone')
+  await phone.close()
+}
+await browser.close()
+console.log(JSON.stringify({ failures: [...new Set(failures)] }))
+process.exit(0)
