@@ -10,13 +10,38 @@ help: ## list what can be made
 run: ## start analytics on the embedded default, in ./tidemill-data
 	$(GO) run ./cmd/tidemill run
 
-VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# A release is a tag, without its v; anything else is 0.0.0 with the commit, which comes before.
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+DATE = $(shell git log -1 --format=%cI 2>/dev/null || date -u +%Y-%m-%dT%H:%M:%SZ)
+VERSION = $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null)),0.0.0-g$(shell git describe --always --exclude='*' --dirty 2>/dev/null || echo unknown))
 
 build: ## build the static binary into bin/
-	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tidemill ./cmd/tidemill
+	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)" -o bin/tidemill ./cmd/tidemill
 
-sbom: build ## list what is in the binary (CycloneDX), in bin/tidemill.cdx.json
-	$(GO) tool -modfile=scripts/sbom/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output bin/tidemill.cdx.json bin/tidemill
+# What makes releases is a module of its own: the product's stay few.
+bin/release: $(wildcard scripts/release/*.go scripts/release/*.tmpl) scripts/release/go.mod
+	cd scripts/release && $(GO) build -trimpath -buildvcs=false -o ../../bin/release .
+
+RELEASE = bin/release $(1) -version $(VERSION) -commit $(COMMIT) -date $(DATE)
+
+image: bin/release ## make the container's image for this machine, in bin/image.tar, without a daemon
+	$(call RELEASE,image) -out bin
+
+release-dry: bin/release ## make all that a release has, in dist/, signed with a key that is thrown away
+	$(call RELEASE,build) $(if $(TARGETS),-targets $(TARGETS))
+
+release: bin/release ## make the release of a tag, in dist/, signed with the key in the file that KEY names
+	@git describe --tags --exact-match >/dev/null && test -z "$$(git status --porcelain)" || { echo "a release is made of a tag, without changes" >&2; exit 1; }
+	@test -f "$(KEY)" || { echo "KEY names no file: make release KEY=FILE" >&2; exit 1; }
+	$(call RELEASE,build) -key $(KEY)
+
+release-push: bin/release ## publish the image of dist/ under IMAGES, which are names with tags
+	bin/release push dist/tidemill_$(VERSION)_image.tar $(IMAGES)
+
+# SHORT=-short: the second release takes from the cache what the first has compiled.
+test-release: ## make this machine's release twice, install it as root, upgrade and purge it, look into its image
+	sh scripts/need.sh package
+	cd scripts/release && $(GO) vet -tags install . && $(GO) test -tags install -count=1 -timeout 30m $(SHORT) .
 
 test: race sim e2e servers faults attack ## everything: unit tests under the race detector, simulation, real SDKs, real servers, faults, attacks
 
@@ -95,6 +120,6 @@ bench: ## measure the systems as they are shipped (minutes)
 	$(GO) run ./bench/lists
 
 clean: ## delete what was built
-	rm -rf bin test/sdk/node_modules test/sdk/venv
+	rm -rf bin dist test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build sbom test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean
+.PHONY: help run build image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean

@@ -58,11 +58,6 @@ if have systemd-analyze; then
 fi
 
 if have docker; then
-	if docker buildx version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then
-		docker buildx build --check -f docker/Dockerfile ..
-	else
-		echo "docker cannot build here: the Dockerfile was not checked"
-	fi
 	if docker compose version >/dev/null 2>&1; then
 		for profile in servers embedded; do
 			sed 's/=$/=check/' compose/.env.example | docker compose -f compose/compose.yaml --env-file /dev/stdin --profile $profile config --quiet

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that tools of some tests are installed, from Debian if possible:
-# scripts/need.sh node | python | chromium | cc | shell
+# scripts/need.sh node | python | chromium | cc | shell | package
 set -eu
 
 install() {
@@ -36,12 +36,18 @@ shell)
 		command -v "$tool" >/dev/null 2>&1 || install bash curl sqlite3
 	done
 	;;
+package)
+	what="a Debian, with ssh-keygen, man and systemd-analyze (for the tests of releases)"
+	for tool in dpkg ssh-keygen man systemd-analyze; do
+		command -v "$tool" >/dev/null 2>&1 || install openssh-client man-db systemd
+	done
+	;;
 cc)
 	what="a C compiler (for the race detector; the product itself needs none)"
 	command -v gcc >/dev/null 2>&1 || command -v cc >/dev/null 2>&1 || install gcc libc6-dev
 	;;
 *)
-	echo "usage: need.sh node | python | chromium | cc | shell" >&2
+	echo "usage: need.sh node | python | chromium | cc | shell | package" >&2
 	exit 2
 	;;
 esac
