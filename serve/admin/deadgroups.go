@@ -2,9 +2,7 @@ package admin
 
 import (
 	"context"
-	"slices"
 
-	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -31,17 +29,4 @@ func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups
 			Kind: g.Kind.String(), Reason: string(deadletter.ReasonOf(g.Kind)), Cause: g.Cause, Count: g.Count})
 	}
 	return out, nil
-}
-
-// systemOf is whose pipeline it is; empty: that is not known.
-func (a *API) systemOf(pipeline string) string {
-	for _, s := range a.Systems {
-		if slices.ContainsFunc(s.Pipelines, func(e *flow.Engine) bool { return e.Name() == pipeline }) {
-			return s.Name
-		}
-	}
-	if o := a.ownerOf(pipeline); o != nil {
-		return o.System
-	}
-	return ""
 }

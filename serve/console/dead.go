@@ -52,7 +52,7 @@ func showDeadLetters(v *visit) (*view, error) {
 	}
 	// What dies from now on is no part of what somebody sees and chooses.
 	if s := (api.Span{Since: q.Get("since"), Until: q.Get("until")}); s != (api.Span{}) {
-		s = s.Fixed()
+		s = s.Fixed(v.at)
 		set(q, "since", s.Since)
 		set(q, "until", s.Until)
 	}
