@@ -15,8 +15,16 @@ COMMIT = $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 DATE = $(shell git log -1 --format=%cI 2>/dev/null || date -u +%Y-%m-%dT%H:%M:%SZ)
 VERSION = $(or $(patsubst v%,%,$(shell git describe --tags --exact-match --dirty 2>/dev/null)),0.0.0-g$(shell git describe --always --exclude='*' --dirty 2>/dev/null || echo unknown))
 
+LDFLAGS = -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+# How many bytes the small binary may have.
+MOST = 40000000
+
 build: ## build the static binary into bin/
-	$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)" -o bin/tidemill ./cmd/tidemill
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/tidemill ./cmd/tidemill
+
+embedded: ## build the small binary, without clients of servers, into bin/tidemill-embedded
+	$(GO) build -trimpath -tags embedded -ldflags "$(LDFLAGS)" -o bin/tidemill-embedded ./cmd/tidemill
+	@size=$$(wc -c <bin/tidemill-embedded); test $$size -le $(MOST) || { echo "bin/tidemill-embedded has $$size bytes, and at most $(MOST) are allowed: what has come in? go tool nm -size" >&2; exit 1; }
 
 # What makes releases is a module of its own: the product's stay few.
 bin/release: $(wildcard scripts/release/*.go scripts/release/*.tmpl) scripts/release/go.mod
@@ -122,4 +130,4 @@ bench: ## measure the systems as they are shipped (minutes)
 clean: ## delete what was built
 	rm -rf bin dist test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean
+.PHONY: help run build embedded image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean

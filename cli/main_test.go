@@ -161,7 +161,7 @@ func TestVersion(t *testing.T) {
 	if out := of("--version"); out != "tidemill 1.2.3\n" {
 		t.Errorf("--version = %q", out)
 	}
-	want := fmt.Sprintf("tidemill 1.2.3\n  commit   c0ffee\n  date     2026-11-26T00:00:00Z\n  go       %s %s/%s\n  systems  analytics, bridge, delivery, crm, windows\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	want := fmt.Sprintf("tidemill 1.2.3\n  commit   c0ffee\n  date     2026-11-26T00:00:00Z\n  go       %s %s/%s\n  systems  analytics, bridge, delivery, crm, windows\n  servers  redis, postgresql, clickhouse, kafka, opensearch\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if out := of("version"); out != want {
 		t.Errorf("version = %q, want %q", out, want)
 	}

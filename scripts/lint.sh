@@ -1,6 +1,6 @@
 #!/bin/sh
-# Formatting, vet and staticcheck, for every platform that is shipped; the list of flaky
-# tests; known vulnerabilities.
+# Formatting, vet and staticcheck, for every platform that is shipped; the small binary; the list
+# of flaky tests; known vulnerabilities.
 set -eu
 cd "$(dirname "$0")/.."
 unformatted=$(gofmt -l $(git ls-files '*.go'))
@@ -12,6 +12,9 @@ fi
 go vet ./...
 go vet -tags e2e,servers ./test/...
 GOOS=windows go vet ./cmd/... ./cli/... ./connect/... ./internal/... ./systems/...
+go vet -tags embedded ./cmd/tidemill ./systems
+make -s embedded
+go test -tags embedded ./systems
 go tool staticcheck ./...
 go tool staticcheck -tags e2e,servers ./test/...
 go run ./test/stage -check

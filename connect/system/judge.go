@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill/internal/preflight"
 )
+
+// answerWithin is how long all servers together have to be looked at.
+const answerWithin = 30 * time.Second
 
 // Judge reads the versions and settings of the servers that were opened since it was last called,
 // and tells what could lose acknowledged events; strict refuses it.

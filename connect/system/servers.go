@@ -1,3 +1,5 @@
+//go:build !embedded
+
 package system
 
 import (
@@ -11,15 +13,15 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/serverclock"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/source/kafkasource"
-	"github.com/tidemill/tidemill/state/ledger/tableledger"
-	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 // waiting is how many commands of one system may wait at a Redis at once, each on a connection of
 // its own: one for every queue, and for each of its shards.
 const waiting = 64
+
+// Servers are the servers whose clients are built in.
+func Servers() []string { return []string{"redis", "postgresql", "clickhouse", "kafka", "opensearch"} }
 
 // Redis is the connection to a Redis. All systems share it.
 func (h *Host) Redis(ctx context.Context, at config.URL) (redisconn.Client, error) {
@@ -113,15 +115,6 @@ func server[T any](h *Host, product string, at config.URL, open func() (T, func(
 	return c, nil
 }
 
-// SQLiteLedger is the ledger of a name in the embedded database.
-func (h *Host) SQLiteLedger(ctx context.Context, db *sqlitedb.DB, name string) (*tableledger.Ledger[*sqlitedb.Tx], error) {
-	t, err := sqlitetable.New(ctx, db, tableledger.Spec(name))
-	if err != nil {
-		return nil, err
-	}
-	return tableledger.New(t, tableledger.Options{Now: h.Now}), nil
-}
-
 // KafkaSource is a pipeline's member of a consumer group; instance: it keeps its name over
 // restarts, empty: it has none. Who opens it closes it.
 func (h *Host) KafkaSource(k *Kafka, pipeline, topic, group, instance string) (*kafkasource.Source, error) {
@@ -135,6 +128,3 @@ func (h *Host) KafkaSource(k *Kafka, pipeline, topic, group, instance string) (*
 			"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
 	}})
 }
-
-// answerWithin is how long all servers together have to be looked at.
-const answerWithin = 30 * time.Second

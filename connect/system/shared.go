@@ -1,3 +1,5 @@
+//go:build !embedded
+
 package system
 
 import (
@@ -8,7 +10,6 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
@@ -56,12 +57,6 @@ func (h *Host) Ledger(ctx context.Context, name string) (ledger.Store, error) {
 		return h.SQLiteLedger(ctx, at.file, name)
 	}
 	return nil, nil
-}
-
-// AccessStore keeps who may come in.
-type AccessStore interface {
-	access.Store
-	access.Sweeper
 }
 
 // Access are users, tokens and sessions, which as many instances share as can; nil: nothing keeps them.
