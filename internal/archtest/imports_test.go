@@ -83,7 +83,7 @@ var layers = [][]string{
 	{"connect"},
 	{"cli"},
 	{"edges"},
-	{"cmd", "sim", "test", "bench", "examples"},
+	{"cmd", "sim", "test", "bench", "examples", "scripts"},
 }
 
 // layer of a package path inside the module.

@@ -99,7 +99,7 @@ func (r *release) stage(ctx context.Context, t target) error {
 		return err
 	}
 	here := target{}
-	if err := r.tool(ctx, here, "run", "./internal/manpages", "-version", r.version, "-date", r.date.Format(time.RFC3339), dir); err != nil {
+	if err := r.tool(ctx, here, "run", "./scripts/manpages", "-version", r.version, "-date", r.date.Format(time.RFC3339), dir); err != nil {
 		return err
 	}
 	if err := r.licences(ctx, t, filepath.Join(dir, "THIRD_PARTY_LICENSES")); err != nil {

@@ -32,7 +32,7 @@ func TestPackageOfDebian(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cleanUp)
-	first, second := shared(t), makeRelease(t, root(), filepath.Join(t.TempDir(), "dist"), "0.2.0")
+	first, second := shared(t), newer(t)
 	file := func(r *release) string { return r.name("linux_" + host.arch + ".deb") }
 
 	if out := does(t, "dpkg", "-i", file(first)); !strings.Contains(out, "systemctl enable --now tidemill") {
@@ -69,6 +69,20 @@ func TestPackageOfDebian(t *testing.T) {
 	there(t, "/etc/tidemill", false)
 	there(t, "/usr/lib/systemd/system/tidemill.service", false)
 	there(t, "/var/lib/tidemill/tidemill.db", true)
+}
+
+// newer has the packages of the version after, and nothing else.
+func newer(t *testing.T) *release {
+	t.Helper()
+	r := *shared(t)
+	r.version, r.out = "0.2.0", filepath.Join(t.TempDir(), "dist")
+	if err := r.stage(t.Context(), host); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.packages(host); err != nil {
+		t.Fatal(err)
+	}
+	return &r
 }
 
 // marker is there while the test uses the machine.

@@ -1,7 +1,7 @@
 // Command manpages writes the manual pages and the shells' completions of tidemill, which packages
 // bring along:
 //
-//	go run ./internal/manpages -version 0.1.0 -date 2026-11-26T00:00:00Z FOLDER
+//	go run ./scripts/manpages -version 0.1.0 -date 2026-11-26T00:00:00Z FOLDER
 //
 // FOLDER/man has a page a command, FOLDER/completions a script a shell. The same arguments make the
 // same bytes.
