@@ -15,6 +15,9 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
 
 // onePage is a page as a client reads it.
@@ -38,7 +41,11 @@ func (d *desk) onePage(path string) (ids []string, p onePage) {
 		d.Errorf("%s answered %+v", path, p)
 	}
 	for _, i := range p.Items {
-		ids = append(ids, fmt.Sprint(i["id"]))
+		id := i["id"]
+		if id == nil { // a warning has none
+			id = i["reason"]
+		}
+		ids = append(ids, fmt.Sprint(id))
 	}
 	return ids, p
 }
@@ -290,4 +297,28 @@ func TestACursorIsOfOneListing(t *testing.T) {
 		time.Sleep(25 * time.Hour) // in the bubble
 		refused(t, d.ask(http.MethodGet, "dead?pipeline=p&cursor="+next, ""), http.StatusBadRequest, "older than a day")
 	})
+}
+
+// Warnings are the newest first, unless the order says otherwise.
+func TestPagesOfWarnings(t *testing.T) {
+	events := memorywarehouse.New()
+	for i, reason := range []string{"a", "b", "c", "d", "e"} {
+		w := warehouse.Warning{Project: project.ID("shop"), Type: "invalid_event", Event: "click", Distinct: "ann", Reason: reason, At: day.Add(time.Duration(i/2) * time.Second)}
+		if err := events.Warn(t.Context(), []warehouse.Warning{w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := &desk{T: t, api: over(t, events)}
+	for query, want := range map[string]string{
+		"limit=2":              `["e d" "c b" "a"]`,
+		"limit=2&order=newest": `["e d" "c b" "a"]`,
+		"limit=3&order=oldest": `["a b c" "d e"]`,
+	} {
+		if got := d.thereAndBack("warnings?" + query); fmt.Sprintf("%q", got) != want {
+			t.Errorf("%s: the pages are %q, want %s", query, got, want)
+		}
+	}
+	if lines := strings.Split(strings.TrimSpace(d.get("warnings?max=2")), "\n"); len(lines) != 2 || !strings.Contains(lines[0], `"reason":"e"`) {
+		t.Errorf("the lines are %q", lines)
+	}
 }

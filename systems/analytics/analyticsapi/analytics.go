@@ -2,6 +2,7 @@
 package analyticsapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,11 +122,15 @@ func (a *API) warnings(ctx context.Context, q *WarningFilter) (iter.Seq2[Warning
 	if err != nil {
 		return nil, err
 	}
-	if q.Max == 0 {
-		q.Max = 100
+	if q.Order == "" {
+		q.Order = "newest"
 	}
-	ws, err := a.Events.Warnings(ctx, id, q.Max)
+	most, err := q.Most(q.Max)
+	if err != nil {
+		return nil, err
+	}
+	ws, err := a.Events.Warnings(ctx, warehouse.WarningFilter{Project: id, Oldest: !q.Back(), After: q.After(), Max: cmp.Or(most, 100)})
 	return answer.Listed(ws, func(n *warehouse.Warning) Warning {
-		return Warning{Type: n.Type, Name: n.Event, Distinct: n.Distinct, Reason: n.Reason, Timestamp: n.At.UTC()}
+		return Warning{Type: n.Type, Name: n.Event, Distinct: n.Distinct, Reason: n.Reason, Timestamp: n.At.UTC(), key: n.Key}
 	}), err
 }

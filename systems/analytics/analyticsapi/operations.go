@@ -97,7 +97,8 @@ type Definition struct {
 // WarningFilter chooses warnings.
 type WarningFilter struct {
 	api.InProject
-	Max int `query:"max" help:"At most so many, the newest first." short:"n" default:"100"`
+	operation.Page
+	Max int `query:"max" help:"At most so many. Default: 100." short:"n"`
 }
 
 // Warning is one of a project.
@@ -107,4 +108,8 @@ type Warning struct {
 	Reason    string    `json:"reason"`
 	Timestamp time.Time `json:"timestamp"`
 	Type      string    `json:"type"`
+	key       string
 }
+
+// PageKey is where it is in the listing.
+func (w Warning) PageKey() string { return w.key }

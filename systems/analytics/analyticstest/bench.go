@@ -324,7 +324,7 @@ func (b *bench) letter() *deadletter.Letter {
 // warnings are those of a type, newest first.
 func (b *bench) warnings(typ string) []warehouse.Warning {
 	b.Helper()
-	all, err := b.Warehouse.Warnings(b.Context(), Project.ID, 10_000)
+	all, err := b.Warehouse.Warnings(b.Context(), warehouse.WarningFilter{Project: Project.ID, Max: 10_000})
 	b.must(err)
 	return slices.DeleteFunc(all, func(w warehouse.Warning) bool { return w.Type != typ })
 }

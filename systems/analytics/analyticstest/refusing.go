@@ -116,7 +116,7 @@ func unknownProject(b *bench) {
 	if l := b.letter(); l.Kind != tidemill.Validation || !strings.Contains(l.Cause, "unknown_project") {
 		b.Errorf("kind %v, cause %q", l.Kind, l.Cause)
 	}
-	ws, err := b.Warehouse.Warnings(b.Context(), other, 10)
+	ws, err := b.Warehouse.Warnings(b.Context(), warehouse.WarningFilter{Project: other})
 	b.must(err)
 	if len(ws) != 1 || ws[0].Type != "unknown_project" || ws[0].Event != "stray" {
 		b.Errorf("warnings of the project that is not there: %+v", ws)

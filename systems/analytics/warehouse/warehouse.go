@@ -3,13 +3,17 @@
 package warehouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
@@ -34,6 +38,40 @@ type Warning struct {
 	Distinct string
 	Reason   string
 	At       time.Time
+	Key      string // where it is in a listing, for WarningFilter.After; Warn ignores it
+}
+
+// WarningFilter chooses warnings.
+type WarningFilter struct {
+	Project uuid.UUID
+	Oldest  bool   // the oldest first, not the newest
+	After   string // the listing begins after the warning of this Key, the way that Oldest says; empty: at its beginning
+	Max     int    // 0 means 1,000
+}
+
+// Most is how many warnings are read at most.
+func (f *WarningFilter) Most() int { return cmp.Or(max(f.Max, 0), 1000) }
+
+// Place is where a warning is, for backends: its time as they keep it, and what tells those of one
+// time apart, in the order of storing.
+type Place struct{ At, Tie int64 }
+
+// Key is the place as Warning has it.
+func (p Place) Key() string { return fmt.Sprintf("%d.%d", p.At, p.Tie) }
+
+// Place is that of After; where there is none, the one that all come after.
+func (f *WarningFilter) Place() (p Place, err error) {
+	switch {
+	case f.After != "":
+		if n, err := fmt.Sscanf(f.After, "%d.%d", &p.At, &p.Tie); n != 2 || err != nil || p.Key() != f.After {
+			return p, tidemill.Fail(tidemill.Validation, "list warnings: there is no key %.50q; want that of a warning", f.After)
+		}
+	case f.Oldest:
+		p = Place{math.MinInt64, math.MinInt64}
+	default:
+		p = Place{math.MaxInt64, math.MaxInt64}
+	}
+	return p, nil
 }
 
 // Warehouse is what the pipeline needs.
@@ -117,8 +155,8 @@ type Reader interface {
 	// Find returns an event of a project by its id, with overrides applied to Person, or ErrUnknown.
 	// It does not look through the project's events.
 	Find(ctx context.Context, project, id uuid.UUID) (*event.Event, error)
-	// Warnings returns a project's warnings, newest first; max 0 means 1,000.
-	Warnings(ctx context.Context, project uuid.UUID, max int) ([]Warning, error)
+	// Warnings returns a project's warnings, by time, those of one time in the order of storing.
+	Warnings(ctx context.Context, f WarningFilter) ([]Warning, error)
 	// Count is how many events a project has; the zero id: all projects.
 	Count(ctx context.Context, project uuid.UUID) (int64, error)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
 	"github.com/tidemill/tidemill/state/person"
@@ -109,29 +108,39 @@ func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 }
 
 // Warnings implements warehouse.Reader.
-func (s *Store) Warnings(ctx context.Context, project uuid.UUID, max int) (ws []warehouse.Warning, err error) {
-	if max <= 0 {
-		max = 1000
-	}
-	rows, err := s.conn.Query(ctx, "SELECT toString(type), details, toInt64(toUnixTimestamp(timestamp)) FROM "+s.names.warnings+
-		" WHERE project_id = {project:UUID} ORDER BY timestamp DESC, stored_at DESC LIMIT {max:UInt64}",
-		clickhousehttp.Param("project", project.String()), clickhousehttp.Param("max", strconv.Itoa(max)))
+func (s *Store) Warnings(ctx context.Context, f warehouse.WarningFilter) (ws []warehouse.Warning, err error) {
+	from, err := f.Place()
 	if err != nil {
-		return nil, fmt.Errorf("list warnings of project %s: %w", project, err)
+		return nil, err
+	}
+	after, direction := "<", " DESC"
+	if f.Oldest {
+		after, direction = ">", ""
+	}
+	// The first condition reads no more of the table than the page and what is as old as its beginning.
+	rows, err := s.conn.Query(ctx, "SELECT toString(type), details, toInt64(toUnixTimestamp(timestamp)) AS at, toUnixTimestamp64Micro(stored_at) AS tie FROM "+s.names.warnings+
+		" WHERE project_id = {project:UUID} AND timestamp "+after+"= toDateTime({second:UInt32}) AND (at, tie) "+after+" ({at:Int64}, {tie:Int64})"+
+		" ORDER BY timestamp"+direction+", tie"+direction+" LIMIT {max:UInt64}",
+		clickhousehttp.Param("project", f.Project.String()), clickhousehttp.Param("max", strconv.Itoa(f.Most())),
+		clickhousehttp.Param("second", strconv.FormatInt(min(max(from.At, 0), math.MaxUint32), 10)),
+		clickhousehttp.Param("at", strconv.FormatInt(from.At, 10)), clickhousehttp.Param("tie", strconv.FormatInt(from.Tie, 10)))
+	if err != nil {
+		return nil, fmt.Errorf("list warnings of project %s: %w", f.Project, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		w := warehouse.Warning{Project: project, Type: rows.String()}
+		w := warehouse.Warning{Project: f.Project, Type: rows.String()}
 		var d details
 		if text := rows.Bytes(); json.Unmarshal(text, &d, jsontext.AllowInvalidUTF8(true)) != nil {
 			d = details{Reason: string(text)} // another writer's
 		}
 		w.Event, w.Distinct, w.Reason = d.Event, d.Distinct, d.Reason
-		w.At = time.Unix(rows.Int64(), 0).UTC()
+		at := warehouse.Place{At: rows.Int64(), Tie: rows.Int64()}
+		w.At, w.Key = time.Unix(at.At, 0).UTC(), at.Key()
 		ws = append(ws, w)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list warnings of project %s: %w", project, err)
+		return nil, fmt.Errorf("list warnings of project %s: %w", f.Project, err)
 	}
 	return ws, nil
 }

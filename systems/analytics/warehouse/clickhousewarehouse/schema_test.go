@@ -83,7 +83,7 @@ func TestTablesOfADeploymentAreTakenOver(t *testing.T) {
 		if v, err := s.HighestVersion(t.Context()); err != nil || v != theirs {
 			t.Fatalf("HighestVersion = %d, %v; want %d", v, err, theirs)
 		}
-		if ws, err := s.Warnings(t.Context(), old.Project, 0); err != nil || len(ws) != 1 || ws[0].Reason != "no json" {
+		if ws, err := s.Warnings(t.Context(), warehouse.WarningFilter{Project: old.Project}); err != nil || len(ws) != 1 || ws[0].Reason != "no json" {
 			t.Fatalf("Warnings = %+v, %v", ws, err)
 		}
 	}

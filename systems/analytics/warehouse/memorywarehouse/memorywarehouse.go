@@ -26,7 +26,8 @@ type Store struct {
 	events    []event.Event
 	at        map[key]int // index in events
 	overrides map[person.Ref]person.Override
-	warnings  []warehouse.Warning
+	warnings  []warning
+	warned    int64 // all that there ever were
 
 	came bell.Bell // rung when events are stored
 }
@@ -113,7 +114,8 @@ func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 	defer s.mu.Unlock()
 	for _, w := range ws {
 		w.At = milli(w.At)
-		s.warnings = append(s.warnings, w)
+		s.warned++
+		s.warnings = append(s.warnings, warning{w, warehouse.Place{At: w.At.UnixMilli(), Tie: s.warned}})
 	}
 	return nil
 }
@@ -125,7 +127,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warnings = slices.DeleteFunc(s.warnings, func(w warehouse.Warning) bool { return w.At.Before(before) })
+	s.warnings = slices.DeleteFunc(s.warnings, func(w warning) bool { return w.At.Before(before) })
 	return nil
 }
 
@@ -208,23 +210,42 @@ func (s *Store) resolved(e event.Event) event.Event {
 }
 
 // Warnings implements warehouse.Reader.
-func (s *Store) Warnings(ctx context.Context, project uuid.UUID, max int) ([]warehouse.Warning, error) {
+func (s *Store) Warnings(ctx context.Context, f warehouse.WarningFilter) ([]warehouse.Warning, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if max <= 0 {
-		max = 1000
+	from, err := f.Place()
+	if err != nil {
+		return nil, err
+	}
+	compare := func(a, b warehouse.Place) int {
+		d := cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Tie, b.Tie))
+		if f.Oldest {
+			return d
+		}
+		return -d
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var ws []warehouse.Warning
-	for _, w := range slices.Backward(s.warnings) {
-		if w.Project == project {
-			ws = append(ws, w)
+	var found []warning
+	for _, w := range s.warnings {
+		if w.Project == f.Project && compare(w.place, from) > 0 {
+			found = append(found, w)
 		}
 	}
-	slices.SortStableFunc(ws, func(a, b warehouse.Warning) int { return cmp.Compare(b.At.UnixMilli(), a.At.UnixMilli()) })
-	return ws[:min(max, len(ws))], nil
+	slices.SortFunc(found, func(a, b warning) int { return compare(a.place, b.place) })
+	var ws []warehouse.Warning
+	for _, w := range found[:min(f.Most(), len(found))] {
+		w.Key = w.place.Key()
+		ws = append(ws, w.Warning)
+	}
+	return ws, nil
+}
+
+// warning is one that was kept.
+type warning struct {
+	warehouse.Warning
+	place warehouse.Place
 }
 
 // Count implements warehouse.Reader.

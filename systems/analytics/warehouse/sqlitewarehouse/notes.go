@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -52,31 +50,40 @@ func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 }
 
 // Warnings implements warehouse.Reader.
-func (s *Store) Warnings(ctx context.Context, project uuid.UUID, max int) (ws []warehouse.Warning, err error) {
-	if max <= 0 {
-		max = 1000
+func (s *Store) Warnings(ctx context.Context, f warehouse.WarningFilter) (ws []warehouse.Warning, err error) {
+	from, err := f.Place()
+	if err != nil {
+		return nil, err
 	}
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		rows, err := tx.Query("SELECT type, event, distinct_id, reason, at FROM warehouse_warning WHERE project = ? ORDER BY at DESC, id DESC LIMIT ?", project[:], max)
+		rows, err := tx.Query(warningsQuery(f.Oldest), f.Project[:], from.At, from.Tie, f.Most())
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			w := warehouse.Warning{Project: project}
-			var at int64
-			if err := rows.Scan(&w.Type, &w.Event, &w.Distinct, &w.Reason, &at); err != nil {
+			w := warehouse.Warning{Project: f.Project}
+			var at warehouse.Place
+			if err := rows.Scan(&w.Type, &w.Event, &w.Distinct, &w.Reason, &at.At, &at.Tie); err != nil {
 				return err
 			}
-			w.At = time.UnixMilli(at).UTC()
+			w.At, w.Key = time.UnixMilli(at.At).UTC(), at.Key()
 			ws = append(ws, w)
 		}
 		return rows.Err()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list warnings of project %s: %w", project, err)
+		return nil, fmt.Errorf("list warnings of project %s: %w", f.Project, err)
 	}
 	return ws, nil
+}
+
+func warningsQuery(oldest bool) string {
+	after, direction := "<", " DESC"
+	if oldest {
+		after, direction = ">", ""
+	}
+	return "SELECT type, event, distinct_id, reason, at, id FROM warehouse_warning WHERE project = ? AND (at, id) " + after + " (?, ?) ORDER BY at" + direction + ", id" + direction + " LIMIT ?"
 }
 
 // expireRows is how many warnings one write removes: a few milliseconds of the writer.

@@ -2,6 +2,7 @@ package sqlitewarehouse
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,5 +102,18 @@ func TestWarningsAreShownAsTheWarehouseDoes(t *testing.T) {
 	var details map[string]string
 	if len(got) != 1 || json.Unmarshal([]byte(got[0]["details"]), &details) != nil || details["event_name"] != `a"b` || details["reason"] != "why" || got[0]["type"] != "invalid_event" {
 		t.Errorf("shown as %v", got)
+	}
+}
+
+// A page of warnings reads what it shows, and others of the millisecond that it begins in: it is a
+// search in an index that is in its order.
+func TestAPageOfWarningsIsReadInItsOrder(t *testing.T) {
+	db := open(t)
+	store(t, db, Options{})
+	for _, oldest := range []bool{false, true} {
+		want := "SEARCH warehouse_warning USING INDEX warehouse_warning_project (project=? AND at" + map[bool]string{false: "<", true: ">"}[oldest] + "?)"
+		if steps := rowsOf(t, db, "EXPLAIN QUERY PLAN "+strings.ReplaceAll(warningsQuery(oldest), "?", "1")); len(steps) != 1 || steps[0]["detail"] != want {
+			t.Errorf("%v, want %q", steps, want)
+		}
 	}
 }

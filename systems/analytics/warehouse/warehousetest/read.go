@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -238,10 +239,43 @@ func warnings(t *testing.T, h Harness) {
 		}
 	}
 	want := []warehouse.Warning{warn(3), twin, warn(2), warn(1)}
-	for _, c := range []struct{ max, want int }{{0, 4}, {2, 2}, {10, 4}} {
-		got, err := h.Store.Warnings(t.Context(), projectA, c.max)
-		if err != nil || !slices.Equal(got, want[:c.want]) {
-			t.Errorf("Warnings(max %d) =\n%+v, %v\nwant\n%+v", c.max, got, err, want[:c.want])
+	read := func(f warehouse.WarningFilter) (ws []warehouse.Warning, first, last string) {
+		f.Project = projectA
+		ws, err := h.Store.Warnings(t.Context(), f)
+		if err != nil {
+			t.Fatalf("Warnings(%+v): %v", f, err)
+		}
+		for i := range ws {
+			if last = ws[i].Key; i == 0 {
+				first = last
+			}
+			ws[i].Key = ""
+		}
+		return ws, first, last
+	}
+	for _, oldest := range []bool{false, true} {
+		for most, n := range map[int]int{0: 4, 2: 2, 10: 4} {
+			if got, _, _ := read(warehouse.WarningFilter{Oldest: oldest, Max: most}); !slices.Equal(got, want[:n]) {
+				t.Errorf("Warnings(oldest %t, max %d) =\n%+v\nwant\n%+v", oldest, most, got, want[:n])
+			}
+		}
+		for n := 1; n < len(want); n++ {
+			page, first, last := read(warehouse.WarningFilter{Oldest: oldest, Max: n})
+			rest, next, _ := read(warehouse.WarningFilter{Oldest: oldest, After: last})
+			back, _, _ := read(warehouse.WarningFilter{Oldest: !oldest, After: next})
+			slices.Reverse(back)
+			if !slices.Equal(append(page, rest...), want) || !slices.Equal(back, page) {
+				t.Errorf("%d warnings, oldest %t: %+v, then %+v, and before these %+v", n, oldest, page, rest, back)
+			}
+			if none, _, _ := read(warehouse.WarningFilter{Oldest: !oldest, After: first}); len(none) > 0 {
+				t.Errorf("before the first: %+v", none)
+			}
+		}
+		slices.Reverse(want)
+	}
+	for _, key := range []string{"x", "1", "1.", "1.2.3", "1.x", " 1.2"} {
+		if _, err := h.Store.Warnings(t.Context(), warehouse.WarningFilter{Project: projectA, After: key}); tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("after %q: %v; want an error of validation", key, err)
 		}
 	}
 }
@@ -261,7 +295,7 @@ func warningsExpire(t *testing.T, h Harness) {
 	if err := e.Expire(t.Context(), noon.Add(48*time.Hour)); err != nil {
 		t.Fatalf("Expire: %v", err)
 	}
-	got, err := h.Store.Warnings(t.Context(), projectA, 0)
+	got, err := h.Store.Warnings(t.Context(), warehouse.WarningFilter{Project: projectA})
 	if err != nil || len(got) != 100 {
 		t.Fatalf("%d warnings are left (%v), want 100", len(got), err)
 	}
