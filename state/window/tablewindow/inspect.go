@@ -28,11 +28,15 @@ func (s *Store[Raw]) info(r *Record) *window.Info {
 // List implements window.Inspector.
 func (s *Store[Raw]) List(ctx context.Context, f window.Filter) iter.Seq2[*window.Info, error] {
 	return func(yield func(*window.Info, error) bool) {
-		n := 0
+		n, decided := 0, f.Batch == "" && len(f.IDs) == 0
 		for after, before := f.Between(); ; {
 			var rs []*Record
+			most := listPage
+			if f.Max > 0 && decided { // all that is read is shown
+				most = min(f.Max-n, listPage)
+			}
 			if err := s.windows.View(ctx, func(tx table.Reader[Record]) (err error) {
-				rs, err = page(tx, f, after, before)
+				rs, err = page(tx, f, after, before, most)
 				return err
 			}); err != nil {
 				yield(nil, fmt.Errorf("list windows: %w", err))
@@ -48,7 +52,7 @@ func (s *Store[Raw]) List(ctx context.Context, f window.Filter) iter.Seq2[*windo
 					}
 				}
 			}
-			if len(rs) < listPage {
+			if len(rs) < most {
 				return
 			}
 		}
@@ -56,8 +60,8 @@ func (s *Store[Raw]) List(ctx context.Context, f window.Filter) iter.Seq2[*windo
 }
 
 // page reads windows between two revisions, of the filter's state if it has one.
-func page(tx table.Reader[Record], f window.Filter, after, before uint64) ([]*Record, error) {
-	q := table.Query[Record]{By: "revision", Back: f.Back, Most: listPage, Where: []table.Cond{{Field: "state", Op: "<", Value: string(settled)}}}
+func page(tx table.Reader[Record], f window.Filter, after, before uint64, most int) ([]*Record, error) {
+	q := table.Query[Record]{By: "revision", Back: f.Back, Most: most, Where: []table.Cond{{Field: "state", Op: "<", Value: string(settled)}}}
 	if f.State != "" {
 		q.By, q.Where = "state", in(f.State)
 	}
@@ -120,7 +124,7 @@ func (s *Store[Raw]) Replay(ctx context.Context, f window.Filter) (total int, er
 		n, last := 0, after
 		err := s.update(ctx, func(c *change) error {
 			n, last = 0, after
-			rs, err := page(c.windows, f, after, math.MaxUint64)
+			rs, err := page(c.windows, f, after, math.MaxUint64, listPage)
 			for _, r := range rs {
 				if err != nil || f.Max > 0 && total+n == f.Max {
 					break

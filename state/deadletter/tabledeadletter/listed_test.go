@@ -1,0 +1,49 @@
+package tabledeadletter
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/table/memorytable"
+	"github.com/tidemill/tidemill/state/table/tabletest"
+)
+
+// A page of dead letters reads what it shows of each state that it asks for, wherever it begins, with
+// a filter too.
+func TestAListingReadsWhatItShows(t *testing.T) {
+	c := &tabletest.Counting[Record, *memorytable.Tx]{Store: memorytable.Alone(Spec())}
+	s, err := New(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ls []tidemill.DeadLetter
+	for i := range 1000 {
+		ls = append(ls, tidemill.DeadLetter{Pipeline: "p", Cause: "c", At: time.UnixMilli(1), Message: &tidemill.Message{ID: fmt.Sprint(i), Tenant: fmt.Sprint(i % 2)}})
+	}
+	if err := s.Put(t.Context(), ls); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Replay(t.Context(), deadletter.Filter{Pipeline: "p", Max: 500}); n != 500 || err != nil {
+		t.Fatal(n, err)
+	}
+	const most = 51 // a page of 50, and one that says that there is another
+	for _, back := range []bool{false, true} {
+		for _, tenant := range []string{"", "1"} {
+			for state, states := range map[deadletter.State]int{deadletter.Held: 1, deadletter.Replaying: 1, "": 2} {
+				shown := 0
+				c.Read = 0
+				for _, err := range s.List(t.Context(), deadletter.Filter{Pipeline: "p", State: state, Tenant: tenant, Back: back, Max: most}) {
+					if shown++; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if shown != most || c.Read > states*most {
+					t.Errorf("state %q, tenant %q, back %t: %d dead letters are shown of %d that are read; want %d of %d at most", state, tenant, back, shown, c.Read, most, states*most)
+				}
+			}
+		}
+	}
+}
