@@ -47,7 +47,7 @@ type Console struct {
 	assets    *assets
 	templates templates
 	roles     map[string]caller.Role // that operations are for, by their ids
-	attention attention
+	standing  standing
 	doctor    doctor
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/tidemill/tidemill/serve/api"
@@ -11,9 +12,10 @@ import (
 
 // overview says whether all is well.
 type overview struct {
+	Stands part[*api.Overview]
 	Status part[api.Status]
-	Books  part[books]
-	Queues part[[]api.Queue]
+	Queues part[[]api.Queue] // that have something
+	Idle   int               // queues that have nothing
 	Dead   part[operation.Paged[api.ListedDead]]
 	Fresh  bool // nothing was ever accepted
 	Busy   []api.PipelineStatus
@@ -36,15 +38,28 @@ func showOverview(v *visit) (*view, error) {
 			return api.GetStatus.Call(ctx, v.API, &operation.None{})
 		})
 	})
-	ask(api.GetAudit.ID, func() { o.Books = readBooks(v, "") })
-	ask(api.ListQueues.ID, func() { o.Queues = listQueues(v) })
+	ask(api.GetOverview.ID, func() {
+		o.Stands = look(v, func(context.Context) (*api.Overview, error) { return v.standing.of(v) })
+	})
+	ask(api.ListQueues.ID, func() {
+		if o.Queues = listQueues(v); len(o.Queues.Has) > 0 {
+			o.Idle = len(o.Queues.Has)
+			o.Queues.Has = slices.DeleteFunc(o.Queues.Has, func(q api.Queue) bool { return weight(q) == 0 && q.Waiting+q.Delayed+q.Leased+q.Failed == 0 })
+			o.Idle -= len(o.Queues.Has)
+		}
+	})
 	ask(api.ListDead.ID, func() {
 		o.Dead = look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 			return api.ListDead.Page(ctx, v.API, &api.DeadFilter{Page: operation.Page{Order: "newest", Limit: deadOnOverview}})
 		})
 	})
 	all.Wait()
-	o.Fresh = o.Books.Problem == nil && len(o.Books.Has.Systems) > 0 && o.Books.Has.accepted() == 0
+	o.Fresh = o.Stands.Has != nil && len(o.Stands.Has.Systems) > 0
+	if o.Fresh {
+		for _, s := range o.Stands.Has.Systems {
+			o.Fresh = o.Fresh && s.Books != nil && s.Books.Accepted == 0
+		}
+	}
 	for _, sys := range o.Status.Has.Systems {
 		for _, p := range sys.Pipelines {
 			if p.Received > 0 || p.InFlight > 0 || p.State != "running" || p.Breaker != "closed" {
@@ -81,13 +96,6 @@ func (l line) Off() int64 {
 func (l line) DeadOff() int64 {
 	a := l.Letters
 	return int64(a.Put) - int64(a.Held+a.Replayed+a.Discarded+a.Trimmed)
-}
-
-func (b books) accepted() (n uint64) {
-	for _, l := range b.Lines {
-		n += l.Accepted
-	}
-	return n
 }
 
 func readBooks(v *visit, system string) part[books] {

@@ -31,6 +31,9 @@ func listQueues(v *visit) part[[]api.Queue] {
 	})
 }
 
+// oldAfter is when a job that waits is old.
+const oldAfter = 15 * time.Minute
+
 // weight is how much a queue hurts.
 func weight(q api.Queue) int {
 	switch {

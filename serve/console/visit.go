@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 )
@@ -48,14 +49,13 @@ func (v *visit) query() url.Values { return v.r.URL.Query() }
 // view is what a page shows.
 type view struct {
 	*visit
-	file     string // in templates
-	Title    string
-	Crumbs   []link // above this page
-	Section  string // of the navigation, that the page is in
-	Live     bool   // its figures are fetched again while somebody looks
-	Body     any
-	Attend   []item // what wants attention
-	Attended bool   // that is known
+	file    string // in templates
+	Title   string
+	Crumbs  []link // above this page
+	Section string // of the navigation, that the page is in
+	Live    bool   // its figures are fetched again while somebody looks
+	Body    any
+	Stands  *api.Overview // how all stands; nil: it is not known
 }
 
 // link is a place to go to.
@@ -64,7 +64,7 @@ type link struct{ Text, Href string }
 // render writes a page. It is made whole before it is sent, so that an error is a page too.
 func (v *visit) render(status int, page *view) {
 	page.visit = v
-	page.Attend, page.Attended = v.attention.of(v)
+	page.Stands, _ = v.standing.of(v) // the overview says why
 	var out bytes.Buffer
 	if err := v.templates.execute(&out, page); err != nil {
 		v.Log.ErrorContext(v.r.Context(), "console", "path", v.r.URL.Path, "error", err)
@@ -189,4 +189,12 @@ func query(path string, q url.Values) string {
 		return path
 	}
 	return path + "?" + q.Encode()
+}
+
+// problemOf is the problem of an error; nil: there is none.
+func problemOf(err error) *operation.Problem {
+	if err == nil {
+		return nil
+	}
+	return problem(err)
 }

@@ -32,6 +32,14 @@ func number(n any) string {
 	return sign + digits
 }
 
+// rate is how many a second, with as many digits as say something.
+func rate(f float64) string {
+	if f > 0 && f < 10 {
+		return fmt.Sprintf("%.2g", f)
+	}
+	return number(int64(f + .5))
+}
+
 // age is a duration in words: 3 min, 2 h 5 min, 4 days.
 func age(d time.Duration) string {
 	switch {
