@@ -21,7 +21,7 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	if set := i.Config.Console; set.Enabled {
-		pages, err := console.New(console.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil, Gate: api.Gate(), Name: set.Name, Environment: set.Environment, Log: i.Log, Now: i.Now})
+		pages, err := console.New(console.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil, Gate: api.Gate(), Base: set.Base, Name: set.Name, Environment: set.Environment, Log: i.Log, Now: i.Now})
 		if err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ type Parts struct {
 
 	Gate access.Gate // says who looks, and lets people in and out
 
+	Base        string // what a proxy has before Prefix and takes away, without an end of "/"; empty: nothing
 	Name        string // of this instance, in the header and in the title; empty: Tidemill
 	Environment string // as production; empty: none is shown
 	Log         *slog.Logger

@@ -156,7 +156,7 @@ func setPreferences(v *visit) (*view, error) {
 		return nil, err
 	}
 	q := url.Values{"theme": {v.r.PostFormValue("theme")}, "zone": {name}}
-	http.SetCookie(v.w, &http.Cookie{Name: preferences, Value: q.Encode(), Path: Prefix, MaxAge: 400 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.r.TLS != nil})
+	http.SetCookie(v.w, &http.Cookie{Name: preferences, Value: q.Encode(), Path: v.Base + Prefix, MaxAge: 400 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: v.r.TLS != nil})
 	v.redirect(done(address("me"), "preferences"))
 	return nil, nil
 }

@@ -77,6 +77,7 @@ func endSession(v *visit) (*view, error) {
 
 // local is an address of this console, else another one.
 func (v *visit) local(to, or string) string {
+	to = strings.TrimPrefix(to, v.Base)
 	u, err := url.Parse(to)
 	if err != nil || !strings.HasPrefix(to, Prefix) || u.Host != "" || u.Scheme != "" || strings.Contains(to, "//") || strings.Contains(to, "\\") {
 		return or

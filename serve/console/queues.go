@@ -75,6 +75,7 @@ type queuePage struct {
 	Queue    api.Queue
 	Why      []string // what its jobs wait for
 	Settings []setting
+	Rates    part[*trend]
 }
 
 type setting struct{ Name, Value, Help string }
@@ -86,6 +87,7 @@ func showQueue(v *visit) (*view, error) {
 		return nil, err
 	}
 	p := &queuePage{Queue: q, Why: append(whyPipeline(v, name), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
+	p.Rates = trendOf(v, "queue:"+name)
 	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/console"
 	"golang.org/x/net/html"
 )
 
@@ -139,6 +141,26 @@ func TestWhereItGoesBackToIsHere(t *testing.T) {
 	}
 	if to := w.confirm("/console/queues/q/pause?back=/console/queues", nil); to != "/console/queues?done=paused" {
 		t.Errorf("it goes back to %s", to)
+	}
+}
+
+// TestAProxyMayHaveAPathBefore holds that every address of a page begins with console.base.
+func TestAProxyMayHaveAPathBefore(t *testing.T) {
+	w := newWorld(t, func(_ *world, _ *admin.Parts, c *console.Parts) { c.Base = "/tide" })
+	w.fill(`="/console/`)
+	for _, path := range everyPage(`="/console/`) {
+		page := w.page(path)
+		if found := regexp.MustCompile(`(href|src|action|formaction)="/(console[^"]*)"`).FindString(page); found != "" {
+			t.Errorf("%s has %s", path, found)
+		}
+		if n := strings.Count(text(page), "/tide/console"); n > 0 {
+			t.Errorf("%s shows text with the path of the proxy", path)
+		}
+	}
+	for back, want := range map[string]string{"/tide/console/queues": "/tide/console/queues?done=paused", "": "/tide/console/queues/q?done=paused"} {
+		if to := w.confirm("/console/queues/q/pause?back="+url.QueryEscape(back), nil); to != want {
+			t.Errorf("back=%s leads to %s, want %s", back, to, want)
+		}
 	}
 }
 

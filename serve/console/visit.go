@@ -73,7 +73,16 @@ func (v *visit) render(status int, page *view) {
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(out.Bytes()) // the browser is gone
+	_, _ = v.w.Write(v.based(out.Bytes())) // the browser is gone
+}
+
+// based has the addresses of a page begin with Base. An attribute begins so nowhere else: a quote in
+// data is written as an entity.
+func (c *Console) based(page []byte) []byte {
+	if c.Base == "" {
+		return page
+	}
+	return bytes.ReplaceAll(page, []byte(`="`+Prefix), []byte(`="`+c.Base+Prefix))
 }
 
 // problem is why a page, or a part of it, is not there.
@@ -102,7 +111,7 @@ func (v *visit) fail(err error) {
 }
 
 // redirect sends the browser on after a change.
-func (v *visit) redirect(to string) { http.Redirect(v.w, v.r, to, http.StatusSeeOther) }
+func (v *visit) redirect(to string) { http.Redirect(v.w, v.r, v.Base+to, http.StatusSeeOther) }
 
 // part is a part of a page, which may fail while the others do not.
 type part[A any] struct {

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidemill/tidemill/serve/api"
+)
+
+// trend is how something went, as a line and as numbers.
+type trend struct {
+	api.History
+	In, Out, Failed string // points of lines in a box of 600 by 80
+	Most            uint64 // the most of one step, which the box is as high as
+	SumIn, SumOut   uint64
+	SumFailed       uint64
+}
+
+const (
+	trendWide = 600
+	trendHigh = 80
+)
+
+// trendOf is the history of the last hour. A series that is not kept is a problem.
+func trendOf(v *visit, series string) part[*trend] {
+	return look(v, func(ctx context.Context) (*trend, error) {
+		h, err := api.GetHistory.Call(ctx, v.API, &api.HistoryOf{Series: series})
+		return newTrend(h), err
+	})
+}
+
+func newTrend(h api.History) *trend {
+	t := &trend{History: h}
+	for _, p := range h.Points {
+		t.Most = max(t.Most, p.In, p.Out, p.Failed)
+		t.SumIn, t.SumOut, t.SumFailed = t.SumIn+p.In, t.SumOut+p.Out, t.SumFailed+p.Failed
+	}
+	if len(h.Points) < 2 {
+		return t
+	}
+	begin, end := h.Points[0].At, h.Points[len(h.Points)-1].At
+	line := func(of func(api.Point) uint64) string {
+		var b strings.Builder
+		for _, p := range h.Points {
+			x, y := float64(p.At.Sub(begin))/float64(end.Sub(begin))*trendWide, 0.0
+			if t.Most > 0 {
+				y = float64(of(p)) / float64(t.Most) * (trendHigh - 4)
+			}
+			fmt.Fprintf(&b, "%.1f,%.1f ", x, trendHigh-2-y)
+		}
+		return b.String()
+	}
+	t.In, t.Out, t.Failed = line(func(p api.Point) uint64 { return p.In }), line(func(p api.Point) uint64 { return p.Out }), line(func(p api.Point) uint64 { return p.Failed })
+	return t
+}

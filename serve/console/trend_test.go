@@ -1,0 +1,31 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+)
+
+func TestATrendFillsItsBox(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	h := api.History{Step: 10}
+	for i, n := range []uint64{0, 8, 4} {
+		h.Points = append(h.Points, api.Point{At: begin.Add(time.Duration(i) * 10 * time.Second), In: n, Failed: 1})
+	}
+	got := newTrend(h)
+	if want := "0.0,78.0 300.0,2.0 600.0,40.0 "; got.In != want {
+		t.Errorf("the line is %q, want %q", got.In, want)
+	}
+	if got.Most != 8 || got.SumIn != 12 || got.SumOut != 0 || got.SumFailed != 3 {
+		t.Errorf("the numbers are %+v", got)
+	}
+	h.Points = h.Points[:1]
+	if one := newTrend(h); one.In != "" || one.SumFailed != 1 {
+		t.Errorf("one point makes the line %q", one.In)
+	}
+	h.Points = []api.Point{{At: begin}, {At: begin.Add(time.Minute)}}
+	if flat := newTrend(h); flat.In != "0.0,78.0 600.0,78.0 " {
+		t.Errorf("nothing makes the line %q", flat.In)
+	}
+}
