@@ -75,6 +75,10 @@ e2e: test/sdk/node_modules test/sdk/venv ## real SDKs against the real binary, k
 	sh scripts/need.sh chromium
 	$(STAGE) e2e ./test/e2e -- -tags e2e -timeout 20m -count=1
 
+screenshots: test/sdk/node_modules ## the pictures of docs/console.md, of an instance that a test fills
+	sh scripts/need.sh chromium
+	SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -tags e2e -count=1 -run TestTheConsoleInABrowser ./test/e2e
+
 # Packages with tests on real servers: scripts/services installs and starts these. The last by
 # name go first: analyticstest waits five minutes for a lease, in which others can work.
 WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' -e '^./test/attack' | xargs -n1 dirname | sort -ru)

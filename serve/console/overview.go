@@ -44,7 +44,7 @@ func showOverview(v *visit) (*view, error) {
 	ask(api.ListQueues.ID, func() {
 		if o.Queues = listQueues(v); len(o.Queues.Has) > 0 {
 			o.Idle = len(o.Queues.Has)
-			o.Queues.Has = slices.DeleteFunc(o.Queues.Has, func(q api.Queue) bool { return weight(q) == 0 && q.Waiting+q.Delayed+q.Leased+q.Failed == 0 })
+			o.Queues.Has = slices.DeleteFunc(o.Queues.Has, func(q api.Queue) bool { return weight(q) == 0 && q.Waiting+q.Delayed+q.Leased == 0 })
 			o.Idle -= len(o.Queues.Has)
 		}
 	})

@@ -23,8 +23,8 @@ var (
 	pinned   = regexp.MustCompile(`^([A-Za-z0-9._-]+)==(\S+)$`)
 )
 
-// noSDK is in the set-up and sends no events.
-var noSDK = []string{"playwright-core"}
+// noSDK are in the set-up and send no events.
+var noSDK = []string{"axe-core", "playwright-core"}
 
 // TestTheTableOfSDKsIsThatOfTheTests compares the table in docs/testing.md with the lock files
 // of test/sdk. -update writes it.

@@ -44,7 +44,7 @@ func (p *refusing) has(id string) bool {
 
 // TestTheConsoleInABrowser looks at every page of a running instance in Chromium, and goes the way of
 // an operator: from the id of an event that failed to the same event at the partner.
-// TIDEMILL_SCREENSHOTS is a folder for the screenshots of docs/console.md.
+// SCREENSHOTS is a folder for the screenshots of docs/console.md.
 func TestTheConsoleInABrowser(t *testing.T) {
 	p := &refusing{}
 	partner := httptest.NewServer(p)
@@ -96,7 +96,7 @@ delivery:
 	if p.has(id(8)) {
 		t.Fatal("the partner took what it refuses")
 	}
-	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8), os.Getenv("TIDEMILL_SCREENSHOTS")); err != nil {
+	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8)+"/demo", os.Getenv("SCREENSHOTS")); err != nil {
 		t.Fatal(err)
 	}
 	wait("the mended event arrives", func() bool { return p.has(id(8)) })
