@@ -61,6 +61,8 @@ type commands struct {
 	Init       initCmd       `cmd:"" help:"Write a commented configuration file to start from."`
 	Config     configCmd     `cmd:"" help:"Check, show and explain the configuration."`
 	Queue      queueCmd      `cmd:"" help:"See, move, pause, drain and limit the jobs in queues."`
+	Find       findCmd       `cmd:"" help:"Find everything that has an id: events, jobs, dead letters, persons, windows, partners."`
+	Explain    explainCmd    `cmd:"" help:"Explain the life of one event: what happened, why it waits, what comes next."`
 	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
 	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing. The exit status is 1 if the books do not balance."`
 	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`

@@ -95,7 +95,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 		return nil, err
 	}
 	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents()}
-	rooms := map[string]admin.Room{}
+	rooms, finders := map[string]admin.Room{}, map[string]answer.Finder{}
 	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)
 		if err != nil {
@@ -105,8 +105,9 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 			return nil, err
 		}
 		rooms[s.Name] = admin.Room{Does: parts.Operations, Missing: parts.Missing}
+		finders[s.Name] = parts.Finder
 	}
-	api.Rooms = table.Rooms(rooms)
+	api.Rooms, api.Finds = table.Rooms(rooms), table.Finds(finders)
 	if i.token, err = apiToken(c, o); err != nil { // after the data were opened: this process owns the folder
 		return nil, err
 	}

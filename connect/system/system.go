@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -60,6 +61,7 @@ type Parts struct {
 	Checks     []func(context.Context) []preflight.Finding // what the doctor looks at beside the servers
 	Operations []operation.Handler                         // those of System.Operations that are done here
 	Missing    string                                      // why there are none; empty: System.Missing
+	Finder     answer.Finder                               // finds and explains its things by their ids; nil: they have none
 	API        func(*admin.Parts)                          // adds its queues, projects and dead letters to those of all; nil: it has none
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 )
 
 // Table has the systems that a program can run, in the order in which they are built and asked.
@@ -93,6 +94,14 @@ func (t Table) Rooms(running map[string]admin.Room) (all []admin.Room) {
 			room = admin.Room{Missing: cmp.Or(room.Missing, s.Missing), Does: s.Operations}
 		}
 		all = append(all, room)
+	}
+	return all
+}
+
+// Finds say how things of each system are found: of those that run by their finders.
+func (t Table) Finds(running map[string]answer.Finder) (all []answer.Finds) {
+	for _, s := range t {
+		all = append(all, answer.Finds{System: s.Name, Finder: running[s.Name], Missing: s.Name + " does not run in this instance"})
 	}
 	return all
 }

@@ -64,9 +64,10 @@ type Parts struct {
 	Systems    []System
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
-	Rooms      []Room   // of systems
-	Owners     []Owner  // of all systems that this program has
-	Documents  [][]byte // in OpenAPI, of systems that api.Document does not have
+	Rooms      []Room         // of systems
+	Owners     []Owner        // of all systems that this program has
+	Finds      []answer.Finds // the same systems, each with what finds its things
+	Documents  [][]byte       // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
 	People     access.Options   // who comes in beside the owner of Key; what stands in other parts is not set here
 	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
@@ -133,7 +134,7 @@ func New(p Parts) *API {
 		a.Now = time.Now
 	}
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {

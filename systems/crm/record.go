@@ -104,21 +104,13 @@ type EventStatus struct {
 var ErrNoEvent = errors.New("nothing is known of this event")
 
 // Event says where an event is: ErrNoEvent, of kind not_found, if nothing is known.
-func (s *System) Event(ctx context.Context, tenant, id string) (*EventStatus, error) {
-	out, e := &EventStatus{}, &ledger.Entry{Key: keyOf(tenant, id)}
-	err := s.p.Log.Find(ctx, []*ledger.Entry{e})
-	if err == nil && e.State != 0 {
-		out.Record = recordOf(e)
+func (s *System) Event(ctx context.Context, tenant, id string) (out *EventStatus, err error) {
+	out = &EventStatus{}
+	if out.Record, err = s.Recorded(ctx, tenant, id); err == nil {
+		out.Job, err = s.Queued(ctx, tenant, id)
 	}
 	if err == nil {
-		if out.Job, err = s.p.Queues.Look(ctx, queue.Name{Queue: Queue, Tenant: tenant, ID: id}); errors.Is(err, queue.ErrNotFound) {
-			out.Job, err = nil, nil
-		}
-	}
-	if err == nil {
-		for l, lerr := range s.p.DeadLetters.List(ctx, deadletter.Filter{Pipeline: Queue, Tenant: tenant, IDs: []string{id}, Max: 1}) {
-			out.Dead, err = l, lerr
-		}
+		out.Dead, err = s.Died(ctx, tenant, id)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for event %q of tenant %q: %w", id, tenant, err)

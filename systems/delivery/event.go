@@ -65,7 +65,7 @@ func (s *System) routing(ctx context.Context, e *EventStatus) (found bool, err e
 		if j == nil && l == nil {
 			continue
 		}
-		e.Queue = endpoint
+		e.Queue, e.Job, e.Letter = endpoint, j, l
 		if j != nil {
 			e.Type, e.Received = j.Type, j.Added
 		}
@@ -115,6 +115,7 @@ func (s *System) delivery(ctx context.Context, e *EventStatus, t *target) (*Part
 	if l == nil && j == nil {
 		return s.beside(ctx, e, t, id)
 	}
+	p.Job, p.Letter = j, l
 	if l != nil && (j == nil || !j.Added.After(l.Last)) { // a dead letter is the fate, even before its job has ended, but not of a job that was retried since
 		p.dead(l)
 		e.Type = l.Type
@@ -173,7 +174,7 @@ func (s *System) beside(ctx context.Context, e *EventStatus, t *target, id strin
 	if j == nil || err != nil {
 		return nil, err
 	}
-	e.Type = j.Type
+	e.Type, p.Job = j.Type, j
 	switch {
 	case j.State.Held():
 		p.State, p.Why = StateWaiting, fmt.Sprintf("the queue of %s is full: it holds %d jobs, and this one is parked beside it", t.Name, t.limit)

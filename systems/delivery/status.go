@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -33,6 +34,9 @@ type EventStatus struct {
 	Why      string // of skipped and dead, and why it waits
 	Queue    string // the queue where it waits or waited for routing
 	Partners []PartnerStatus
+
+	Job    *queue.Job         // that waits or waited for routing; nil: its queue does not have it (any more)
+	Letter *deadletter.Letter // it could not be routed; nil: it could
 }
 
 // PartnerStatus is what became of an event for one partner.
@@ -44,6 +48,9 @@ type PartnerStatus struct {
 	Next     time.Time       // of the next try; zero: at once, or no more
 	Attempts []queue.Failure // the failed ones, oldest first
 	Ended    time.Time
+
+	Job    *queue.Job         // in the partner's queue, or beside it; nil: there is none (any more)
+	Letter *deadletter.Letter // nil: there is none
 }
 
 // PartnerHealth is how a partner stands.

@@ -141,8 +141,18 @@ const (
 	countFor  = 2 * time.Second
 )
 
-// Look says where a window stands, and why; kind not_found: it is gone, or never was.
+// Look says where a window stands, and why, and counts its records by kind; kind not_found: it is
+// gone, or never was.
 func (s *System) Look(ctx context.Context, id string) (*Standing, error) {
+	w, err := s.Stand(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return w, s.count(ctx, w)
+}
+
+// Stand is Look without the count.
+func (s *System) Stand(ctx context.Context, id string) (*Standing, error) {
 	info, err := s.p.Windows.Look(ctx, id)
 	if err != nil {
 		return nil, err
@@ -155,7 +165,7 @@ func (s *System) Look(ctx context.Context, id string) (*Standing, error) {
 	if err := s.wait(ctx, w); err != nil {
 		return nil, err
 	}
-	return w, s.count(ctx, w)
+	return w, nil
 }
 
 // wait finds out what a window waits for.

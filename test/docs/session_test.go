@@ -195,7 +195,7 @@ func swapPorts(text string, with map[string]string) string {
 
 var (
 	staysOpen = regexp.MustCompile(`^(\w+=\S+ +)*tidemill (run|bridge listen|partner listen)\b`)
-	onlyLooks = regexp.MustCompile(`^tidemill (events|warnings|audit|status|doctor|search|(person|event|dead|synclog|window|queue) (show|list|jobs|stats)|(crm|replay|window) status|partner list)\b`)
+	onlyLooks = regexp.MustCompile(`^tidemill (events|find|explain|warnings|audit|status|doctor|search|(person|event|dead|synclog|window|queue) (show|list|jobs|stats)|(crm|replay|window) status|partner list)\b`)
 	aside     = regexp.MustCompile(`\s+# .*$`) // a comment at the end of a command
 	logRecord = regexp.MustCompile(`^(time=|\{"time":)`)
 	notice    = regexp.MustCompile(`^bash: line \d+: +\d+ Killed `) // bash says so of another terminal's command

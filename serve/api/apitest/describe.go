@@ -311,7 +311,11 @@ func (d *describer) answer(o *operation.Description) object {
 	case o.Lines:
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
 	}
-	return object{"application/json": object{"schema": d.schema(o.Gives)}}
+	content := object{"application/json": object{"schema": d.schema(o.Gives)}}
+	if o.Gives.Implements(reflect.TypeFor[operation.Textual]()) {
+		content["text/plain; charset=utf-8"] = object{"schema": object{"type": "string"}}
+	}
+	return content
 }
 
 // body is the schema of a request's body.

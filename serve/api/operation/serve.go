@@ -33,7 +33,7 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		if err != nil {
 			return err
 		}
-		if d, ok := any(a).(Document); ok {
+		if d := documentOf(a); d != nil {
 			w.Header().Set("Content-Type", d.Type)
 			return d.Write(w)
 		}
@@ -60,6 +60,20 @@ func quoted(version string) string { return `"` + version + `"` }
 type Document struct {
 	Type  string
 	Write func(io.Writer) error
+}
+
+// Textual is an answer that is JSON, or a document where that was asked for; nil: it was not.
+type Textual interface{ Document() *Document }
+
+// documentOf is an answer that is no JSON; nil: it is.
+func documentOf(a any) *Document {
+	switch a := a.(type) {
+	case Document:
+		return &a
+	case Textual:
+		return a.Document()
+	}
+	return nil
 }
 
 // Write answers with JSON.

@@ -143,6 +143,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			}
 			return append(fs, checkGeo(geo.Status()), w.checkProjects())
 		}},
+		Finder:     w.finder(b),
 		Operations: (&analyticsapi.API{Common: w.Common, Persons: b.persons, Events: b.warehouse, Definitions: b.definitions, Send: sendNative(endpoint)}).Operations(),
 		API: func(api *admin.Parts) {
 			api.Projects, api.Letters = b.projects, b.letters
@@ -151,6 +152,15 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			}
 		},
 	}, nil
+}
+
+// finder finds events: where they wait by their ids too, if that is in the embedded database.
+func (w *wiring) finder(b *backends) *analyticsapi.Finder {
+	f := &analyticsapi.Finder{Common: w.Common, Persons: b.persons, Events: b.warehouse, Letters: b.letters, Now: w.Now}
+	if b.damaged {
+		f.Queues = b.file.Queues
+	}
+	return f
 }
 
 // sendNative takes events that an operator sends: no key, the native format.

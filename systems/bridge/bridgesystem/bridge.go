@@ -39,6 +39,7 @@ type ends struct {
 	isStream func(context.Context) error
 	count    counts
 	endpoint http.Handler // takes entries in; nil: producers write into the stream themselves
+	finder   *bridgeapi.Finder
 }
 
 // counts are what the source reports.
@@ -108,6 +109,8 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 	if e.endpoint != nil {
 		p.Operations = (&bridgeapi.API{Entries: e.endpoint}).Operations()
 	}
+	e.finder.Letters, e.finder.Acks, e.finder.Lease, e.finder.Now = e.letters, c.MQTT.AckTopic() != "", c.Redis.ClaimMinIdle, w.Now
+	p.Finder = e.finder
 	p.API = func(a *admin.Parts) {
 		if a.Letters == nil {
 			a.Letters = e.letters

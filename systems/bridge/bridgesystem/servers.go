@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/source/redissource"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
 )
 
@@ -96,7 +97,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.source, e.isStream = source, source.Check
+	e.source, e.isStream, e.finder = source, source.Check, &bridgeapi.Finder{Stream: standing(source)}
 	e.Close = append(e.Close, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -119,6 +120,14 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("stream: Redis, %s, %s", address.shown, c.Stream))
 	return client, nil
+}
+
+// standing finds entries of a stream.
+func standing(s *redissource.Source) func(context.Context, string) (*bridgeapi.Standing, error) {
+	return func(ctx context.Context, id string) (*bridgeapi.Standing, error) {
+		st, err := s.Find(ctx, id)
+		return (*bridgeapi.Standing)(st), err
+	}
 }
 
 // blockTime is how long a read waits at Redis. A read that waits hears of nothing else: not

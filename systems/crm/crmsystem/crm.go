@@ -132,6 +132,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Metrics:    []prometheus.Collector{numbers},
 		Checks:     []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return w.findings(ctx, sys, stores) }},
 		Operations: (&crmapi.API{Common: w.Common, CRM: sys}).Operations(),
+		Finder:     &crmapi.Finder{CRM: sys, Queues: stores.queues, Tenants: w.tenantNames, Now: o.Now},
 		API:        func(api *admin.Parts) { share(api, stores) },
 	}, nil
 }

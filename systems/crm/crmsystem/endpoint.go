@@ -23,6 +23,21 @@ func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, s *stores) (htt
 		Limits: endpoint.Limits{Time: w.Config.HTTP.BodyTimeout, PerMinute: w.own.RateLimit}})
 }
 
+// tenantNames are those that events may be of: tenants that are configured, else the projects.
+func (w *wiring) tenantNames(ctx context.Context) (names []string, err error) {
+	for i := range w.own.Tenants {
+		names = append(names, w.own.Tenants[i].ID)
+	}
+	if len(names) > 0 || w.Projects == nil {
+		return names, nil
+	}
+	all, err := w.Projects.List(ctx)
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names, err
+}
+
 // tenants are those of the configuration. Where it has none they are the projects: the one
 // named default that is made at the first start, and those that flags and file name.
 func (w *wiring) tenants(ctx context.Context, s *stores) (project.Projects, error) {

@@ -150,17 +150,22 @@ func (a *API) event(ctx context.Context, id string, sites []string) (out Deliver
 
 // sites are those that are configured; where none is, projects are sites, of which one is
 // made at the first start.
-func (a *API) sites() (ids []string) {
+func (a *API) sites() []string {
 	if a.Config == nil {
 		return nil
 	}
-	for _, s := range deliveryconfig.Of(a.Config).Sites {
+	return Sites(a.Config)
+}
+
+// Sites are those that events may be of.
+func Sites(c *config.Loaded) (ids []string) {
+	for _, s := range deliveryconfig.Of(c).Sites {
 		ids = append(ids, s.ID)
 	}
 	if len(ids) > 0 {
 		return ids
 	}
-	for _, p := range a.Config.Projects {
+	for _, p := range c.Projects {
 		ids = append(ids, p.Name)
 	}
 	if !slices.Contains(ids, "default") {

@@ -93,7 +93,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler, err := w.ingestAPI(ctx, sys, stores)
+	handler, acceptor, err := w.ingestAPI(ctx, sys, stores)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +113,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			return checkPartners(ctx, sys, stores.queues, c.QueueMax)
 		}},
 		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Config: w.Config, Take: handler.Accept}).Operations(),
+		Finder:     &deliveryapi.Finder{Common: w.Common, Delivery: sys, Accept: acceptor, Sites: deliveryapi.Sites(w.Config), Now: o.Now},
 		API: func(api *admin.Parts) {
 			api.Queues = stores.queues
 			api.AddLetters(delivery.Name, stores.letters)

@@ -21,25 +21,25 @@ import (
 )
 
 // ingestAPI makes the ingest API of delivery.
-func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores) (*deliveryingest.Handler, error) {
+func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores) (*deliveryingest.Handler, *accept.Acceptor, error) {
 	c, o := w.own, w.Host
 	rules, err := event.New(event.Options{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	class, err := w.classes()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Transaction: d.transaction, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
 		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
 		Now: o.Now, Log: o.Log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sites, err := w.sites(ctx, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	perMinute := c.PublicRate
 	if perMinute == 0 {
@@ -80,10 +80,10 @@ func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores)
 		Limits: endpoint.Limits{PerMinute: perMinute},
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sys.Repeat(flow.Loop{Name: "forget idempotency keys", Every: 10 * time.Second, Do: acceptor.Expire})
-	return handler, nil
+	return handler, acceptor, nil
 }
 
 // classes are the rules that say which queue takes an event; nil: there are none.

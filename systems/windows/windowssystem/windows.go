@@ -164,7 +164,8 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		p.Metrics = append(p.Metrics, windowsmetrics.NewFiles(f.Name, f.Source))
 	}
 	p.Checks = []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return h.findings(ctx, sys, stores) }}
-	p.Operations = (&windowsapi.API{Common: h.Common, Windows: sys, Adopt: stores.adopt, Files: stores.files}).Operations()
+	desk := &windowsapi.API{Common: h.Common, Windows: sys, Adopt: stores.adopt, Files: stores.files}
+	p.Operations, p.Finder = desk.Operations(), &windowsapi.Finder{API: desk, Now: o.Now}
 	p.API = func(api *admin.Parts) {
 		if api.Projects == nil {
 			api.Projects = stores.projects
