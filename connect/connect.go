@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
@@ -118,6 +120,9 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.keepPeople(ctx, api); err != nil {
 		return nil, err
 	}
+	if err := i.beOneOf(ctx, api); err != nil {
+		return nil, err
+	}
 	if api.Bulk, err = i.Bulk(ctx); err != nil {
 		return nil, err
 	}
@@ -125,6 +130,14 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 		return nil, err
 	}
 	return i, nil
+}
+
+// beOneOf gives the API the instances that share stores, of which this is one.
+func (i *Instance) beOneOf(ctx context.Context, api *admin.Parts) (err error) {
+	api.This.ID = uuid.NewString()
+	api.This.Host, _ = os.Hostname() // or none
+	api.This.Store, err = i.Instances(ctx)
+	return err
 }
 
 // keepPeople gives the API who may come in beside the owner of its token.

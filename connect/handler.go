@@ -18,6 +18,9 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	i.OnClose(api.Close)
 	i.Loops = append(i.Loops, api.Sample())
 	i.operate(api)
+	if parts.This.Store != nil {
+		i.Loops = append(i.Loops, api.Heartbeat())
+	}
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	if set := i.Config.Console; set.Enabled {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,6 +74,7 @@ type Parts struct {
 	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 	Now        func() time.Time // nil: time.Now
 	Bulk       bulk.Store       // of operations on many things; nil: there are none
+	This       This
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -102,6 +104,7 @@ type API struct {
 
 	standing *standing
 	hub      *stream.Hub
+	beaten   atomic.Bool // this instance has said that it is there
 }
 
 // Room is a part of the API, which an instance may not have.
@@ -127,9 +130,6 @@ func New(p Parts) *API {
 	if a.Log == nil {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
-	gate := a.People
-	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
-	a.guard = access.New(gate)
 	if a.Now == nil {
 		a.Now = time.Now
 	}
@@ -184,7 +184,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, r, err)
 		return
 	}
-	a.inside(w, r.WithContext(caller.With(r.Context(), who)))
+	a.inside(w, r.WithContext(a.withRights(caller.With(r.Context(), who), r, who)))
 }
 
 // Inside answers requests of this process, whose context says who their caller is.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -28,6 +29,7 @@ type standing struct {
 	history *figures.Store
 	books   []*figures.Latest[[]booksOf] // of each system
 	queues  *figures.Latest[[]queueOf]   // nil: there are none
+	owners  *figures.Latest[[]api.WaitingOwner]
 
 	begun sync.WaitGroup // readings
 	end   context.CancelFunc
@@ -74,15 +76,16 @@ func (a *API) newStanding() *standing {
 		s.queues = &figures.Latest[[]queueOf]{Read: func(ctx context.Context) ([]queueOf, error) { return readQueues(ctx, a.Queues, sources) },
 			Fresh: queuesFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
 	}
+	s.owners = a.newOwners(s, life)
 	return s
 }
 
-// Close ends what reads counters, and waits for it.
+// Close ends what reads counters, waits for it, and says to other instances that this one has ended.
 func (a *API) Close() error {
 	a.hub.Close()
 	a.standing.end()
 	a.standing.begun.Wait()
-	return nil
+	return a.leave()
 }
 
 // readBooks reads the books of a system's pipelines.

@@ -19,6 +19,7 @@ func (a *API) figuring() Room {
 		api.GetOverview.By(a.overview),
 		api.ListHistories.By(a.histories),
 		api.GetHistory.By(a.historyOf),
+		api.GetInstances.By(a.instances),
 	}}
 }
 

@@ -13,7 +13,7 @@ import (
 // overview answers with what is known, and waits only a moment for what is newer.
 func (a *API) overview(ctx context.Context, _ *operation.None) (api.Overview, error) {
 	now := a.Now()
-	out := api.Overview{AsOf: now.UTC(), Version: a.Version, Started: a.Started.UTC(), Balanced: true, Systems: make([]api.SystemOverview, len(a.Systems)),
+	out := api.Overview{AsOf: now.UTC(), Instance: a.This.ID, Version: a.Version, Started: a.Started.UTC(), Balanced: true, Systems: make([]api.SystemOverview, len(a.Systems)),
 		Attention: []api.Attention{}, RatesSince: answer.When(a.standing.history.Since())}
 	books := make([][]booksOf, len(a.Systems))
 	var reading sync.WaitGroup // a store that is away is awaited once, not by each system

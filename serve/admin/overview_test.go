@@ -280,14 +280,14 @@ func TestDeadLettersAreGroupedByTheirCause(t *testing.T) {
 		}
 	}
 	put(letters, "s2s.meta", "answered 500", "answered 503", "no route")
-	put(own, "crm", "refused", "refused", "refused")
+	put(own, "crm-events", "refused", "refused", "refused")
 	d := newDesk(t, admin.Parts{Letters: letters, OwnLetters: []admin.OwnLetters{{System: "crm", Store: own}}, Systems: []admin.System{{Name: "crm"}}})
 	var g api.DeadGroups
 	d.into(d.get("dead/groups"), &g)
 	if len(g.Groups) != 3 || g.Groups[0].Count != 3 || g.Groups[0].System != "crm" || g.Groups[1].Cause != "answered #" || g.Groups[1].Count != 2 || g.Groups[1].Partner != "meta" || g.Groups[1].Reason != "partner_error" || g.Groups[1].System != "delivery" || g.AsOf.IsZero() {
 		t.Errorf("%+v", g)
 	}
-	d.post("dead/delete?pipeline=crm", "")
+	d.post("dead/delete?pipeline=crm-events", "")
 	if d.into(d.get("dead/groups"), &g); len(g.Groups) != 2 {
 		t.Errorf("after the discard: %+v", g)
 	}

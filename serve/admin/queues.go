@@ -32,6 +32,8 @@ func (a *API) queueing() Room {
 		api.PromoteJobs.By(a.promoteJobs),
 		api.RemoveJobs.By(a.removeJobs),
 		api.CleanJobs.By(a.cleanJobs),
+		api.ListOwners.By(a.owners),
+		api.GetOwner.By(a.owner),
 	}}
 }
 
@@ -51,6 +53,7 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, er
 	}
 	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
 		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings, ETag: settings.Version()}
+	out.Rates, out.Until = a.ratesOf(queueSeries+name), answer.When(settings.PausedUntil)
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
@@ -62,9 +65,11 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, er
 
 func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
 	names, err := a.Queues.Queues(ctx)
+	among, all := a.there(ctx)
 	return func(yield func(api.Queue, error) bool) {
 		for _, name := range names {
 			q, err := a.statusOfQueue(ctx, name)
+			work(&q, among, all)
 			if q.Settings, q.ETag = nil, ""; !yield(q, err) || err != nil {
 				return
 			}
@@ -73,7 +78,7 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 }
 
 // tenantsShown is how many of a queue's tenants are shown: the deepest.
-const tenantsShown = 20
+const tenantsShown = 100
 
 func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err error) {
 	if err := a.hasQueue(ctx, q.Queue); err != nil {
@@ -82,9 +87,11 @@ func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err er
 	if out, err = a.statusOfQueue(ctx, q.Queue); err != nil {
 		return out, err
 	}
+	among, all := a.there(ctx)
+	work(&out, among, all)
 	tenants, err := a.Queues.Tenants(ctx, q.Queue, tenantsShown)
 	for _, d := range tenants {
-		out.Tenants = append(out.Tenants, api.TenantDepth{Tenant: d.Tenant, Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
+		out.Tenants = append(out.Tenants, api.TenantDepth{Tenant: d.Tenant, Waiting: d.Waiting, Oldest: d.Oldest.UTC(), Holds: holds(out.Settings, d.Tenant)})
 	}
 	return out, err
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -117,23 +118,48 @@ func TestAStreamShowsTopicsLive(t *testing.T) {
 	})
 }
 
+// ends says how long a stream goes on.
+func (s *streamed) ends() time.Duration {
+	began := time.Now()
+	for {
+		if _, err := s.body.ReadString('\n'); err != nil {
+			return time.Since(began)
+		}
+	}
+}
+
 func TestAStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, admin.Parts{})
+		d := withPeople(t)
 		defer d.api.Close()
+		d.addUser("ada", "viewer")
+		for _, change := range []string{"users/ada/role?role=operator", "users/ada/remove"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+admin.Prefix+"stream?topic=overview", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.AddCookie(d.enter(access.Proof{Name: "ada", Password: phrase}))
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+			resp, err := (&http.Client{Transport: &operation.InProcess{Handler: d.api}}).Do(r)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%v %v", resp, err)
+			}
+			out := &streamed{body: bufio.NewReader(resp.Body)}
+			for range 30 { // it goes on as long as nothing changes
+				out.event(t)
+			}
+			d.post(change, "")
+			if took := out.ends(); took > 5*time.Second {
+				t.Errorf("%s: it went on for %v", change, took)
+			}
+		}
 		session, end := context.WithCancel(t.Context())
 		out := listen(t, d, session, "stream?topic=overview")
 		defer out.end()
 		out.event(t)
 		end()
-		began := time.Now()
-		for {
-			if _, err := out.body.ReadString('\n'); err != nil {
-				break
-			}
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it went on for %v", took)
+		if took := out.ends(); took > 0 {
+			t.Errorf("its context ended, and it went on for %v", took)
 		}
 	})
 }
@@ -165,14 +191,14 @@ func TestASilentStreamHasAPulse(t *testing.T) {
 	})
 }
 
-// one is a listener of one connection.
-type one struct {
+// single is a listener of one connection.
+type single struct {
 	conn   chan net.Conn
 	closed chan struct{}
 	close  sync.Once
 }
 
-func (l *one) Accept() (net.Conn, error) {
+func (l *single) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conn:
 		return c, nil
@@ -181,8 +207,8 @@ func (l *one) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *one) Close() error   { l.close.Do(func() { close(l.closed) }); return nil }
-func (l *one) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (l *single) Close() error   { l.close.Do(func() { close(l.closed) }); return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // far is an end of a pipe that has an address.
 type far struct{ net.Conn }
@@ -200,7 +226,7 @@ func TestAClientThatTakesNothingIsCutOff(t *testing.T) {
 			d.api.ServeHTTP(w, r)
 			ended <- time.Now()
 		})}
-		l := &one{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
+		l := &single{conn: make(chan net.Conn, 1), closed: make(chan struct{})}
 		client, theirs := net.Pipe()
 		l.conn <- far{theirs}
 		go func() { _ = server.Serve(l) }()

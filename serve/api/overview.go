@@ -20,6 +20,7 @@ var (
 // Overview is how all stands.
 type Overview struct {
 	AsOf       time.Time        `json:"as_of"`
+	Instance   string           `json:"instance,omitempty"` // that answers
 	Version    string           `json:"version"`
 	Started    time.Time        `json:"started"`               // this instance
 	Balanced   bool             `json:"balanced"`              // all books that could be read

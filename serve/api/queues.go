@@ -54,7 +54,11 @@ type Queue struct {
 	Oldest     *time.Time      `json:"oldest_added_at,omitempty"`
 	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
 	Paused     bool            `json:"paused"`
-	Closed     bool            `json:"closed"` // being drained
+	Closed     bool            `json:"closed"`                 // being drained
+	Until      *time.Time      `json:"paused_until,omitempty"` // when it is meant to be resumed, as set at the pause
+	Rates      *Rates          `json:"rates,omitempty"`        // left out: not known yet
+	Workers    []QueueWorker   `json:"workers,omitempty"`      // the instances that work on it
+	Nobody     string          `json:"nobody,omitempty"`       // why nobody works on it, and what to do
 	Priorities []PriorityDepth `json:"priorities"`
 	Settings   *queue.Settings `json:"settings,omitempty"` // of one queue
 	ETag       string          `json:"etag,omitempty"`     // of its settings: what the If-Match of a change of them is compared with
@@ -63,6 +67,16 @@ type Queue struct {
 
 // Version is the ETag.
 func (q Queue) Version() string { return q.ETag }
+
+// QueueWorker is the pipeline of an instance that works on a queue.
+type QueueWorker struct {
+	Instance string     `json:"instance"`
+	Host     string     `json:"host,omitempty"`
+	State    string     `json:"state"`     // of the pipeline
+	InFlight int        `json:"in_flight"` // jobs that it holds under leases, as it last said
+	Lanes    int        `json:"lanes"`
+	Since    *time.Time `json:"since,omitempty"`
+}
 
 // PriorityDepth is what waits of one priority.
 type PriorityDepth struct {
@@ -77,6 +91,7 @@ type TenantDepth struct {
 	Tenant  string    `json:"tenant"`
 	Waiting int64     `json:"waiting"`
 	Oldest  time.Time `json:"oldest_added_at,omitzero"`
+	Holds   string    `json:"holds,omitempty"` // what may hold them back, beside the turns of others
 }
 
 // QueueChange changes the settings of a queue.

@@ -1,0 +1,158 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/instance/tableinstance"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+)
+
+// instancesOf are the instances that an API shows, each with its state.
+func instancesOf(d *desk) (all []string) {
+	d.Helper()
+	var is api.Instances
+	d.into(d.get("instances"), &is)
+	for _, i := range is.Instances {
+		all = append(all, i.ID+" "+i.State)
+	}
+	return all
+}
+
+// idle does nothing.
+type idle struct{}
+
+func (idle) Do(context.Context, []*flow.Task) error { return nil }
+
+func TestInstancesThatShareStoresKnowOfEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, jobs := tableinstance.Memory(time.Now), memoryqueue.New(memoryqueue.Options{Now: time.Now})
+		add := func(id string) {
+			if err := jobs.Add(t.Context(), []*tidemill.Message{{To: "q", ID: id}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("1")
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := func(id string, systems ...admin.System) *desk {
+			return newDesk(t, admin.Parts{Version: "1", Started: time.Now(), Systems: systems, Common: &answer.Common{Queues: jobs}, This: admin.This{ID: id, Host: "h", Store: shared}})
+		}
+		e, err := flow.New(flow.Pipeline{Name: "q", Source: jobs.Open("q", queue.Options{}), Dead: letters, Work: func(flow.Env) flow.Work { return idle{} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := at("one"), at("two", admin.System{Name: "shop", Pipelines: []*flow.Engine{e}})
+		defer one.api.Close()
+		if got := fmt.Sprint(instancesOf(one)); got != "[one there]" {
+			t.Errorf("alone: %s", got)
+		}
+		var q api.Queue
+		if one.into(one.get("queues/q"), &q); q.Nobody == "" || q.Workers != nil {
+			t.Errorf("nobody works on %+v", q)
+		}
+		for _, d := range []*desk{one, two} {
+			if err := d.api.Heartbeat().Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := fmt.Sprint(instancesOf(one)); got != "[one there two there]" {
+			t.Errorf("two: %s", got)
+		}
+		q = api.Queue{}
+		if one.into(one.get("queues/q"), &q); len(q.Workers) != 1 || q.Workers[0].Instance != "two" || q.Workers[0].Host != "h" || q.Nobody == "" { // it has not begun to run
+			t.Errorf("queue %+v", q)
+		}
+		time.Sleep(time.Minute) // two says nothing
+		if got := fmt.Sprint(instancesOf(one)); got != "[one there two gone]" {
+			t.Errorf("a minute later: %s", got)
+		}
+		q = api.Queue{}
+		if one.into(lines(one.get("queues"))[0], &q); q.Workers != nil || q.Nobody == "" {
+			t.Errorf("queue %+v", q)
+		}
+		if err := two.api.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(instancesOf(one)); got != "[one there two ended]" {
+			t.Errorf("after its end: %s", got)
+		}
+		if o := overviewOf(one); o.Instance != "one" {
+			t.Errorf("the overview is of %q", o.Instance)
+		}
+	})
+}
+
+func TestOwnersByWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memoryqueue.New(memoryqueue.Options{Now: time.Now})
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(to, tenant string, n int) {
+			for i := range n {
+				if err := s.Add(t.Context(), []*tidemill.Message{{To: to, Tenant: tenant, ID: fmt.Sprint(time.Now().UnixNano(), i)}}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		add("a", "shop", 2)
+		add("b", "shop", 3)
+		add("b", "blog", 4)
+		if _, err := s.Set(t.Context(), "b", func(q *queue.Settings) { q.Tenants = map[string]queue.Limit{"blog": {PerSecond: 5, AtOnce: 2}} }); err != nil {
+			t.Fatal(err)
+		}
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "b", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "1", Tenant: "blog"}}}); err != nil {
+			t.Fatal(err)
+		}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Letters: letters})
+		defer d.api.Close()
+		listed := func(path string) (all []string) {
+			for _, line := range lines(d.get(path)) {
+				var o api.WaitingOwner
+				d.into(line, &o)
+				all = append(all, fmt.Sprintf("%s %d in %d %v", o.Owner, o.Waiting, o.Queues, o.Limited))
+			}
+			return all
+		}
+		if got := fmt.Sprint(listed("owners")); got != "[shop 5 in 2 false blog 4 in 1 true]" {
+			t.Errorf("owners %s", got)
+		}
+		if got := fmt.Sprint(listed("owners?prefix=bl"), listed("owners?max=1")); got != "[blog 4 in 1 true] [shop 5 in 2 false]" {
+			t.Errorf("owners %s", got)
+		}
+		add("a", "news", 9)
+		if got := listed("owners"); len(got) != 2 {
+			t.Errorf("they were read again at once: %v", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := listed("owners"); len(got) != 3 || got[0] != "news 9 in 1 false" {
+			t.Errorf("ten seconds later: %v", got)
+		}
+		var o api.Owner
+		d.into(d.get("owners/blog"), &o)
+		if len(o.Queues) != 1 || o.Queues[0].Queue != "b" || o.Queues[0].Jobs.Value != 4 || o.Queues[0].Holds != "its own limit of 5 a second, its own limit of 2 at once" || o.Dead.Value != 1 {
+			t.Errorf("blog is %+v", o)
+		}
+		var q api.Queue
+		if d.into(d.get("queues/b"), &q); len(q.Tenants) != 2 || q.Tenants[0].Holds == "" || q.Tenants[1].Holds != "" {
+			t.Errorf("queue %+v", q.Tenants)
+		}
+		refused(t, d.ask(http.MethodGet, "owners?max=x", ""), http.StatusBadRequest, "is not a count")
+	})
+}

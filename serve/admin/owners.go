@@ -1,0 +1,127 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/figures"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
+)
+
+const (
+	ownersMost   = 1000 // of each queue, and of all
+	ownersFresh  = 10 * time.Second
+	ownersWithin = 30 * time.Second
+	countWithin  = 300 * time.Millisecond // of one owner
+)
+
+// newOwners are those whose jobs wait, read while somebody asks.
+func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[[]api.WaitingOwner] {
+	return &figures.Latest[[]api.WaitingOwner]{Read: a.readOwners, Fresh: ownersFresh, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+}
+
+// readOwners reads the owners with the most jobs of each queue.
+func (a *API) readOwners(ctx context.Context) ([]api.WaitingOwner, error) {
+	names, err := a.Queues.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]*api.WaitingOwner{}
+	for _, name := range names {
+		s, err := a.Queues.Settings(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		deepest, err := a.Queues.Tenants(ctx, name, ownersMost)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range deepest {
+			o := of[d.Tenant]
+			if o == nil {
+				o = &api.WaitingOwner{Owner: d.Tenant}
+				of[d.Tenant] = o
+			}
+			o.Waiting, o.Queues = o.Waiting+d.Waiting, o.Queues+1
+			_, limited := s.Tenants[d.Tenant]
+			o.Limited = o.Limited || limited || s.Tenant != (queue.Limit{})
+			if !d.Oldest.IsZero() && (o.Oldest.IsZero() || d.Oldest.Before(o.Oldest)) {
+				o.Oldest = d.Oldest.UTC()
+			}
+		}
+	}
+	all := make([]api.WaitingOwner, 0, len(of))
+	for _, o := range of {
+		all = append(all, *o)
+	}
+	slices.SortFunc(all, func(a, b api.WaitingOwner) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Owner, b.Owner))
+	})
+	return all[:min(len(all), ownersMost)], nil
+}
+
+// owners lists whose jobs wait.
+func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.WaitingOwner, error], error) {
+	all, at, err := a.standing.owners.Get(ctx)
+	if at.IsZero() {
+		return nil, answer.Busy(cmp.Or(err, errNotYet))
+	}
+	chosen := []api.WaitingOwner{}
+	for _, o := range all {
+		if strings.HasPrefix(o.Owner, q.Prefix) && (q.Max == 0 || len(chosen) < q.Max) {
+			chosen = append(chosen, o)
+		}
+	}
+	return answer.Listed(chosen, func(o *api.WaitingOwner) api.WaitingOwner { return *o }), nil
+}
+
+var errNotYet = errors.New("the owners were not read yet")
+
+// owner shows one owner over all queues and dead letters.
+func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err error) {
+	names, err := a.Queues.Queues(ctx)
+	if err != nil {
+		return out, err
+	}
+	out = api.Owner{Owner: q.Owner, Queues: []api.OwnerQueue{}, AsOf: a.Now().UTC()}
+	for _, name := range names {
+		s, err := a.Queues.Settings(ctx, name)
+		if err != nil {
+			return out, err
+		}
+		n, given := countFor(ctx, func(ctx context.Context) (int, error) {
+			return a.countJobs(ctx, queue.Filter{Queue: name, Tenant: q.Owner, Max: ownersMost})
+		})
+		if n > 0 || given {
+			out.Queues = append(out.Queues, api.OwnerQueue{Queue: name, Jobs: operation.Count{Value: n, AtLeast: given || n >= ownersMost}, Holds: holds(&s, q.Owner)})
+		}
+	}
+	stores, err := a.stores("", deadletter.Filter{})
+	if err != nil {
+		return out, err
+	}
+	for _, s := range stores {
+		n, given := countFor(ctx, func(ctx context.Context) (int, error) {
+			return s.Count(ctx, deadletter.Filter{Tenant: q.Owner, Max: ownersMost})
+		})
+		out.Dead.Value, out.Dead.AtLeast = out.Dead.Value+n, out.Dead.AtLeast || given || n >= ownersMost
+	}
+	return out, nil
+}
+
+// countFor counts for a moment, and says whether it was given up.
+func countFor(ctx context.Context, count func(context.Context) (int, error)) (n int, given bool) {
+	ctx, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	n, err := count(ctx)
+	return n, err != nil
+}

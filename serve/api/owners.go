@@ -1,0 +1,51 @@
+package api
+
+import (
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// Of owners: projects, sites and tenants.
+var (
+	ListOwners = operation.List[OwnerFilter, WaitingOwner]("listOwners", "owners",
+		"List the owners whose jobs wait, the deepest first: up to 1000, of the 1000 deepest of each queue. They are read at most each 10 seconds.").For(caller.Viewer)
+	GetOwner = operation.View[OneOwner, Owner]("getOwner", "owners/{owner}",
+		"Show one owner: its jobs in every queue with what may hold them back, and its dead letters. Counts stop at 1000, and after 300 ms.").For(caller.Viewer)
+)
+
+// OwnerFilter chooses owners.
+type OwnerFilter struct {
+	Prefix string `query:"prefix" help:"Only owners whose name begins so." placeholder:"TEXT"`
+	Max    int    `query:"max" help:"At most this many." short:"n"`
+}
+
+// WaitingOwner is an owner whose jobs wait.
+type WaitingOwner struct {
+	Owner   string    `json:"owner"` // a project's id, a site, or a tenant
+	Waiting int64     `json:"waiting"`
+	Queues  int       `json:"queues"` // that they wait in
+	Oldest  time.Time `json:"oldest_added_at,omitzero"`
+	Limited bool      `json:"limited"` // in some queue a limit of its own, or of each owner, applies
+}
+
+// OneOwner names an owner.
+type OneOwner struct {
+	Owner string `path:"owner" arg:"" help:"A project's id, a site, or a tenant."`
+}
+
+// Owner is an owner over all systems.
+type Owner struct {
+	Owner  string          `json:"owner"`
+	Queues []OwnerQueue    `json:"queues"` // that it has jobs in
+	Dead   operation.Count `json:"dead_letters"`
+	AsOf   time.Time       `json:"as_of"`
+}
+
+// OwnerQueue is what an owner has in a queue.
+type OwnerQueue struct {
+	Queue string          `json:"queue"`
+	Jobs  operation.Count `json:"jobs"`            // that have not ended
+	Holds string          `json:"holds,omitempty"` // what may hold them back, beside the turns of others
+}
