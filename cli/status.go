@@ -17,11 +17,16 @@ import (
 )
 
 type auditCmd struct {
+	Books auditBooksCmd `cmd:"" default:"withargs" help:"Prove that no event is missing. The exit status is 1 if the books do not balance."`
+	Trail auditTrailCmd `cmd:"" help:"List who did what, or check that nothing of that was changed."`
+}
+
+type auditBooksCmd struct {
 	command.Remote
 	api.OneSystem
 }
 
-func (c *auditCmd) Run(ctx context.Context, e command.Env) error {
+func (c *auditBooksCmd) Run(ctx context.Context, e command.Env) error {
 	c.About = c.System
 	return c.Ask(ctx, e, func(a *command.Client) error {
 		got, err := api.GetAudit.Call(ctx, &a.Client, &c.OneSystem)

@@ -149,6 +149,18 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 		return err
 	}
 	api.People.Store = people
+	done, err := i.Trail(ctx)
+	if err != nil {
+		return err
+	}
+	api.Trail = done
+	i.Loops = append(i.Loops, flow.Loop{Name: "audit trail", Every: time.Hour, Do: func(ctx context.Context) error {
+		for {
+			if n, err := done.Expire(ctx, i.Now().Add(-admin.KeptTrail), 2*admin.MostTrail); n == 0 || err != nil { // with their ends
+				return err
+			}
+		}
+	}})
 	i.Loops = append(i.Loops, flow.Loop{Name: "sessions", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
 		for {
 			if n, err := people.Sweep(ctx, i.Now(), 1000); n == 0 || err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/tidemill/tidemill/state/table/postgrestable"
 	"github.com/tidemill/tidemill/state/table/redistable"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
+	"github.com/tidemill/tidemill/state/trail"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 )
 
 // shared is where a role is that is of no single system: one of these, or none.
@@ -80,6 +82,31 @@ func (h *Host) Access(ctx context.Context) (AccessStore, error) {
 			return nil, err
 		}
 		return tableaccess.New(t), nil
+	}
+	return nil, nil
+}
+
+// Trail is the audit trail, which as many instances share as can; nil: nothing keeps it.
+func (h *Host) Trail(ctx context.Context) (trail.Trail, error) {
+	switch at := h.shared(); {
+	case at.postgres != nil:
+		t, err := postgrestable.New(ctx, at.postgres, tabletrail.Spec())
+		if err != nil {
+			return nil, err
+		}
+		return tabletrail.New(t), nil
+	case at.redis != nil:
+		t, err := redistable.New(ctx, at.redis, tabletrail.Spec(), redistable.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return tabletrail.New(t), nil
+	case at.file != nil:
+		t, err := sqlitetable.New(ctx, at.file, tabletrail.Spec())
+		if err != nil {
+			return nil, err
+		}
+		return tabletrail.New(t), nil
 	}
 	return nil, nil
 }

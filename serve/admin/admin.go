@@ -31,6 +31,7 @@ import (
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/trail"
 )
 
 // Prefix of every path of the API.
@@ -71,6 +72,7 @@ type Parts struct {
 	Documents  [][]byte       // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
 	People     access.Options   // who comes in beside the owner of Key; what stands in other parts is not set here
+	Trail      trail.Trail      // nil: no audit trail is kept
 	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
 	Now        func() time.Time // nil: time.Now
 	Bulk       bulk.Store       // of operations on many things; nil: there are none
@@ -133,14 +135,18 @@ func New(p Parts) *API {
 	if a.Now == nil {
 		a.Now = time.Now
 	}
+	gate := a.People
+	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
+	gate.Told = a.loggedIn
+	a.guard = access.New(gate)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.auditing(), a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {
 				var err error = operation.Refuse(http.StatusNotFound, "%s", r.Missing)
 				if r.Missing == "" {
-					err = h.Serve(w, req)
+					err = a.trailed(w, req, h.Description, h.Serve)
 				}
 				if err != nil {
 					a.fail(w, req, err)
@@ -148,6 +154,7 @@ func New(p Parts) *API {
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
 				if err := may(caller.From(req.Context()), h.Description); err != nil {
+					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)
 				} else if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
 					a.fail(w, req, operation.Refuse(http.StatusBadRequest, "%s takes no Idempotency-Key, as nothing is kept of its secret: leave it out", h.ID))
@@ -178,6 +185,7 @@ func (a *API) Operations() []operation.Handler { return slices.Clone(a.does) }
 
 // ServeHTTP admits the caller and answers.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = traced(w, r)
 	who, err := a.guard.Caller(r)
 	if err != nil {
 		protect(w)
@@ -188,7 +196,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Inside answers requests of this process, whose context says who their caller is.
-func (a *API) Inside() http.Handler { return http.HandlerFunc(a.inside) }
+func (a *API) Inside() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.inside(w, traced(w, r)) })
+}
 
 // protect keeps an answer from being kept, or taken for something else than it is.
 func protect(w http.ResponseWriter) {
@@ -229,9 +239,13 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, ok := errors.AsType[*operation.Problem](err)
 	if !ok {
 		p = operation.Refuse(http.StatusInternalServerError, "%v", err)
-		if r.Context().Err() == nil {
-			a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
-		}
+	}
+	if t := operation.TraceOf(r.Context()); t != nil {
+		said := *p
+		said.Instance, p = t.ID, &said
+	}
+	if !ok && r.Context().Err() == nil {
+		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err, "request", p.Instance)
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

@@ -135,6 +135,7 @@ func (a *API) addUser(ctx context.Context, q *api.NewUser) (out api.User, err er
 		return out, err
 	}
 	g := state.Grant{Kind: state.User, ID: q.Body.Name, Name: q.Body.Name, Role: role.String(), Hash: hash, By: caller.From(ctx).Name, Made: a.now().UTC().Truncate(time.Millisecond)}
+	operation.Note(ctx, nil, showUser(&g))
 	return showUser(&g), known(a.People.Store.Add(ctx, g))
 }
 
@@ -142,7 +143,11 @@ func (a *API) setUserRole(ctx context.Context, q *api.UserRole) (out api.User, e
 	if q.Role == "" {
 		return out, operation.Refuse(http.StatusBadRequest, "role is missing: viewer, operator or admin")
 	}
-	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { g.Role = q.Role; return nil }})
+	was := ""
+	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { was = g.Role; g.Role = q.Role; return nil }})
+	if err == nil {
+		operation.Note(ctx, was, g.Role)
+	}
 	return showUser(&g), known(err)
 }
 

@@ -136,9 +136,12 @@ func (a *API) steerQueue(ctx context.Context, name, what string, change func(*qu
 	if err := a.hasQueue(ctx, name); err != nil {
 		return api.Queue{}, err
 	}
-	if _, err := a.Queues.Set(ctx, name, change); err != nil {
+	var before queue.Settings
+	after, err := a.Queues.Set(ctx, name, func(s *queue.Settings) { before = *s; change(s) })
+	if err != nil {
 		return api.Queue{}, answer.Answerable(err)
 	}
+	operation.Note(ctx, before, after)
 	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
 	return a.statusOfQueue(ctx, name)
 }
@@ -167,6 +170,7 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 		} else if to, err := merge(*s, q.Body); err != nil { // somebody else's change meanwhile made it so
 			wrong = operation.Refuse(http.StatusConflict, "%v", err)
 		} else {
+			was = *s
 			*s = to
 		}
 	})
@@ -176,6 +180,7 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 	if wrong != nil {
 		return is, wrong
 	}
+	operation.Note(ctx, was, is)
 	a.Log.InfoContext(ctx, "queue set by hand", "queue", q.Queue, "change", string(q.Body[:min(len(q.Body), 500)]))
 	return is, nil
 }

@@ -20,6 +20,7 @@ var rolesOf = map[string]caller.Role{
 	"search": caller.Operator, // it looks into payloads
 	"scan":   caller.Operator, // it reads every job
 
+	"listAuditTrail": caller.Admin, "checkAuditTrail": caller.Admin,
 	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, // of their own
 	"listUsers": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,

@@ -52,6 +52,7 @@ type Description struct {
 	OwnKey   bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
 	NeedsKey bool        // it is refused without an IdempotencyKey
 	Secret   bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
+	Ingest   bool        // it takes events in, which are accounted for by themselves, and is no change by a person
 	Role     caller.Role // who may do it, at least
 }
 
@@ -198,6 +199,12 @@ func (JSON[T]) Form() reflect.Type { return reflect.TypeFor[T]() }
 // WithOwnKey is an operation that lets an IdempotencyKey into what it makes.
 func (o Operation[Q, A]) WithOwnKey() Operation[Q, A] {
 	o.OwnKey = true
+	return o
+}
+
+// AsIngest is an operation that takes events in.
+func (o Operation[Q, A]) AsIngest() Operation[Q, A] {
+	o.Ingest = true
 	return o
 }
 

@@ -10,12 +10,13 @@ import (
 // Problem is why something was not done, or not all of it: the answer of the API, in the form of
 // RFC 9457, and the error that its handlers and its clients know.
 type Problem struct {
-	Type   string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells
-	Title  string          `json:"title"`                 // the status in words
-	Status int             `json:"status"`                // of HTTP
-	Detail string          `json:"detail"`                // a sentence that says what to do
-	After  int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
-	Done   json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
+	Type     string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells
+	Title    string          `json:"title"`                 // the status in words
+	Status   int             `json:"status"`                // of HTTP
+	Detail   string          `json:"detail"`                // a sentence that says what to do
+	Instance string          `json:"instance,omitempty"`    // the id of the request, as in the log
+	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
+	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
 }
 
 // Refuse is a problem with a status of HTTP.

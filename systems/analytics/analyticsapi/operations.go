@@ -18,7 +18,7 @@ var (
 	ListEvents = operation.List[EventFilter, Event]("listEvents", "events",
 		"List stored events, each under the person it belongs to, in the order in which they were stored.").For(caller.Viewer)
 	SendEvents = operation.Act[SentEvents, Sent]("sendEvents", "events",
-		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.")
+		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.").AsIngest()
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
 		"Show the person behind a distinct id.").For(caller.Viewer)
 	ListDefinitions = operation.List[api.InProject, Definition]("listDefinitions", "definitions",

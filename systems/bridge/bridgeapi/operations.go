@@ -9,7 +9,7 @@ import (
 
 // Of the bridge.
 var SendEntries = operation.Act[SentEntries, Entries]("sendEntries", "bridge/entries",
-	"Put entries into the stream of the embedded bridge, a line each: its bytes are the payload. Of another type than application/x-ndjson the body is one entry. With the header Idempotency-Key the ids are made of it, so that sending the same again adds nothing.").WithOwnKey()
+	"Put entries into the stream of the embedded bridge, a line each: its bytes are the payload. Of another type than application/x-ndjson the body is one entry. With the header Idempotency-Key the ids are made of it, so that sending the same again adds nothing.").AsIngest().WithOwnKey()
 
 // SentEntries are entries that are sent.
 type SentEntries struct {

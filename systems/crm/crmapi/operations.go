@@ -19,7 +19,7 @@ var (
 	GetCRMEvent = operation.View[OneCRMEvent, CRMEvent]("getCRMEvent", "crm/events",
 		"Explain where an event is: all that sync log, queue and dead letters have of it.").For(caller.Viewer)
 	SendCRM = operation.Act[api.EventsBody, api.EventResults]("sendCRM", "crm/events",
-		"Take in events of any tenant, an array or one object, without a key of the tenant. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
+		"Take in events of any tenant, an array or one object, without a key of the tenant. It answers 202 when they are durable, and 200 where all were judged and none was taken.").AsIngest()
 	RetryCRM = operation.Act[OneCRMEvent, api.Counted]("retryCRM", "crm/retry",
 		"Open the job of one dead event again.").For(caller.Operator)
 	ListSyncLog = operation.List[SyncLogFilter, SyncRecord]("listSyncLog", "crm/log",

@@ -17,7 +17,7 @@ var (
 	CloseCircuit = operation.Act[OnePartner, Partner]("closeCircuit", "partners/{name}/close",
 		"Let a partner's jobs go on at once: close its circuit.").For(caller.Operator)
 	SendDelivery = operation.Act[api.EventsBody, api.EventResults]("sendDelivery", "delivery/events",
-		"Take in events of any site, an array or one object, without a key of the site. It answers 202 when they are durable, and 200 where all were judged and none was taken.")
+		"Take in events of any site, an array or one object, without a key of the site. It answers 202 when they are durable, and 200 where all were judged and none was taken.").AsIngest()
 	FindDelivery = operation.View[DeliveryID, Delivery]("findDelivery", "delivery/events/{id}",
 		"Explain where an event is, of the one site that has it.").For(caller.Viewer)
 	GetDelivery = operation.View[DeliveryOf, Delivery]("getDelivery", "delivery/events/{site}/{id}",

@@ -29,7 +29,7 @@ var (
 	ReplayWindows = operation.Act[WindowMove, api.Counted]("replayWindows", "windows/replay",
 		"Deliver parked windows again.").For(caller.Operator)
 	SendRecords = operation.Act[SentRecords, StoredRecords]("sendRecords", "windows/records",
-		"Put records into the window of a batch id without a key of the project: an array, one object, or one object a line. It answers when they are durable.")
+		"Put records into the window of a batch id without a key of the project: an array, one object, or one object a line. It answers when they are durable.").AsIngest()
 	AdoptWindows = operation.Act[Adoption, AdoptedWindows]("adoptWindows", "windows/adopt",
 		"Take over what the program that this replaces has collected in Redis.")
 	ListFiles = operation.View[operation.None, Feeds]("listFiles", "windows/files",
