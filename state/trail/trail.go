@@ -8,9 +8,6 @@ package trail
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"time"
 )
 
@@ -87,15 +84,4 @@ type Checked struct {
 	Last    uint64   // the newest number
 	Head    string   // the hash of the newest: kept elsewhere, it proves later that nothing was changed until it
 	Wrong   []string // what is wrong, the first hundred of it
-}
-
-// HashOf is the hash of an entry, or of an end, behind one of the hash prev.
-func HashOf(prev string, seq uint64, of any) string {
-	b, _ := json.Marshal(struct {
-		Prev string `json:"prev"`
-		Seq  uint64 `json:"seq"`
-		Of   any    `json:"of"`
-	}{prev, seq, of}) // of texts, numbers and times
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }

@@ -85,7 +85,7 @@ func (k *checking) next(r *Record) {
 		of = ended(r.of, r.End)
 		k.close(r)
 	}
-	if r.hash != trail.HashOf(r.prev, r.Seq, of) {
+	if r.hash != hashOf(r.prev, r.Seq, of) {
 		k.wrong("entry %d was changed", r.Seq)
 	}
 	k.prev, k.seq, k.Last, k.Head = r.hash, r.Seq+1, r.Seq, r.hash

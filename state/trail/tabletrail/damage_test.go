@@ -38,7 +38,7 @@ func TestWhatIsChangedOrTakenAwayIsFound(t *testing.T) {
 		"the oldest that is gone":         {func(tx table.Tx[Record]) error { return tx.Delete([]string{keyOf(1)}) }, "entry 0 is followed by 2"},
 		"the newest that is gone":         {func(tx table.Tx[Record]) error { return tx.Delete([]string{keyOf(5)}) }, "the newest entries are gone: the last one is 4"},
 		"the head that is gone":           {func(tx table.Tx[Record]) error { return tx.Delete([]string{head}) }, "the newest entries are gone"},
-		"one that was hashed anew, alone": {put(3, func(r *Record) { r.Who = "bob"; r.hash = trail.HashOf(r.prev, 3, begun(r.Entry)) }), "entry 4 does not follow the one before it"},
+		"one that was hashed anew, alone": {put(3, func(r *Record) { r.Who = "bob"; r.hash = hashOf(r.prev, 3, begun(r.Entry)) }), "entry 4 does not follow the one before it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memorytable.Alone(Spec())

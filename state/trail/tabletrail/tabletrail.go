@@ -3,6 +3,9 @@ package tabletrail
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,7 +118,7 @@ func add(tx table.Tx[Record], h *Record, r *Record, of any) error {
 		h.of = h.Seq
 	}
 	r.key, r.Seq, r.prev = keyOf(h.Seq), h.Seq, h.hash
-	r.hash = trail.HashOf(r.prev, r.Seq, of)
+	r.hash = hashOf(r.prev, r.Seq, of)
 	h.hash = r.hash
 	return tx.Put([]*Record{h, r})
 }
@@ -251,4 +254,15 @@ func (t *Trail[Raw]) Expire(ctx context.Context, before time.Time, over int) (n 
 		return 0, fmt.Errorf("forget old entries of the audit trail: %w", err)
 	}
 	return n, nil
+}
+
+// hashOf is the hash of an entry, or of an end, behind one of the hash prev.
+func hashOf(prev string, seq uint64, of any) string {
+	b, _ := json.Marshal(struct {
+		Prev string `json:"prev"`
+		Seq  uint64 `json:"seq"`
+		Of   any    `json:"of"`
+	}{prev, seq, of}) // of texts, numbers and times
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
