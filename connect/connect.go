@@ -80,7 +80,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 			return nil, err
 		}
 	}
-	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
+	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
