@@ -35,14 +35,16 @@ type question struct {
 	Fields  *fields  // of a form for more than a yes
 	Edit    *editing // of a payload
 
-	Key   string
-	Wrong string // with what was given
+	Action string // where the form goes, from a dialog too
+	Key    string
+	Wrong  string // with what was given
 }
 
 func (a *action) view(v *visit, q *question) *view {
 	if q.Key = v.r.PostFormValue("key"); q.Key == "" || q.Wrong == "" {
 		q.Key = v.Key()
 	}
+	q.Action = v.r.URL.RequestURI()
 	return &view{file: "ask", Title: q.Title, Section: q.Section, Crumbs: q.Crumbs, Body: q}
 }
 

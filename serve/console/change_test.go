@@ -42,6 +42,9 @@ func TestAQueueIsPausedAndResumedByForms(t *testing.T) {
 	w.fill("")
 	asks := w.page("/console/queues/q/pause")
 	w.has(asks, "Pause the queue q?", "tidemill queue pause q", "POST /api/v1/queues/q/pause", "Cancel")
+	if !strings.Contains(asks, `<form class="sheet ask" method="post" action="/console/queues/q/pause" data-ask>`) {
+		t.Error("from a dialog the form would go to the page that the dialog is on")
+	}
 	to := w.confirm("/console/queues/q/pause", nil)
 	w.has(w.page(to), "Paused.", "It is paused: jobs come in")
 	if s, err := w.queues.Settings(t.Context(), "q"); err != nil || !s.Paused {

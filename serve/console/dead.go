@@ -32,6 +32,23 @@ type deadPage struct {
 	chosen url.Values // the filter with its end: what is on the page and no later one
 	All    bool       // no filter is set
 	Counts part[books]
+	Groups part[api.DeadGroups] // by cause, where no filter is set
+}
+
+// groupsShown is how many groups of dead letters the list shows, the largest.
+const groupsShown = 10
+
+// Largest are the groups that are shown.
+func (p *deadPage) Largest() []api.DeadGroup {
+	return p.Groups.Has.Groups[:min(groupsShown, len(p.Groups.Has.Groups))]
+}
+
+// Rest is how many groups are not shown.
+func (p *deadPage) Rest() int { return len(p.Groups.Has.Groups) - len(p.Largest()) }
+
+// Of is the list of the dead letters of a group's pipeline and kind.
+func (p *deadPage) Of(g api.DeadGroup) string {
+	return query(address("dead"), url.Values{"system": {g.System}, "pipeline": {g.Pipeline}, "kind": {g.Kind}})
 }
 
 func showDeadLetters(v *visit) (*view, error) {
@@ -47,7 +64,7 @@ func showDeadLetters(v *visit) (*view, error) {
 	p.Active = v.active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "since", "until", "state", "id", "seq")
 	p.All = len(p.Active) == 0
 	q := v.query()
-	for _, name := range []string{"cursor", "limit", "order", "done", "count", "state", "back"} {
+	for _, name := range []string{"cursor", "limit", "order", "done", "n", "count", "state", "back"} {
 		q.Del(name)
 	}
 	// What dies from now on is no part of what somebody sees and chooses.
@@ -66,6 +83,11 @@ func showDeadLetters(v *visit) (*view, error) {
 	p.chosen = q
 	if p.All && len(p.Dead.Has.Items) == 0 && v.may(api.GetAudit.ID) {
 		p.Counts = readBooks(v, "")
+	}
+	if p.All && len(p.Dead.Has.Items) > 0 && v.may(api.GroupDead.ID) {
+		p.Groups = look(v, func(ctx context.Context) (api.DeadGroups, error) {
+			return api.GroupDead.Call(ctx, v.API, &operation.None{})
+		})
 	}
 	return &view{file: "dead", Title: "Dead letters", Section: "dead", Body: p}, nil
 }

@@ -106,7 +106,7 @@ var dones = map[string]string{
 // Done says what was done before this page.
 func (v *view) Done() string {
 	text := dones[v.query().Get("done")]
-	n, _ := strconv.Atoi(v.query().Get("count"))
+	n, _ := strconv.Atoi(v.query().Get("n"))
 	return strings.Replace(text, "%s", number(n), 1)
 }
 
@@ -114,12 +114,12 @@ func (v *view) Done() string {
 func done(to, what string, count ...int) string {
 	q := url.Values{"done": {what}}
 	for _, n := range count {
-		q.Set("count", strconv.Itoa(n))
+		q.Set("n", strconv.Itoa(n))
 	}
 	path, had, _ := strings.Cut(to, "?")
 	if old, err := url.ParseQuery(had); err == nil {
 		for name, values := range old {
-			if name != "done" && name != "count" {
+			if name != "done" && name != "n" {
 				q[name] = values
 			}
 		}

@@ -56,7 +56,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 	w.has(w.page("/console/queues/q/jobs"), "e3", "e4", "waiting", "delayed", "3 shown; these are all that match.")
 	w.has(w.page("/console/queues/q/job?id=e3&tenant=shop"), `"n": 1.10, "n": 2, "big": 12345678901234567890`, "h v", "It can be handed out as soon as")
 	w.has(w.page("/console/queues/q/job?id=e2&tenant=shop"), "answered 503", "It is due in 59 min")
-	w.has(w.page("/console/dead"), "answered 422", "partner_error", "s2s.p", "d1")
+	w.has(w.page("/console/dead"), "By cause", "answered #", "partner_error", "s2s.p", "d1")
 	w.has(w.page("/console/dead/delivery/1"), "answered 422", "The destination refused the message.", `"n": 1.10`, `"status": 422`, "delivery")
 	w.has(w.page("/console/books"), "accepted 12,000 = delivered 11,990 + skipped 3 + dead 3 + in flight 4", "dead letters put 3 = held 3")
 	w.has(w.page("/console/health"), "1 to look at", "make room soon")

@@ -177,6 +177,7 @@ func (v *visit) with(pairs ...string) string {
 	q := v.query()
 	q.Del("cursor")
 	q.Del("done")
+	q.Del("n")
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if q.Del(pairs[i]); pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])

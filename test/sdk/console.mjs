@@ -28,7 +28,8 @@ async function login(c) {
   const page = await c.newPage()
   await page.goto(base + 'dead')
   await page.fill('#token', token)
-  await Promise.all([page.waitForURL(base + 'dead'), page.click('button:has-text("token")')])
+  await page.click('button:has-text("token")')
+  await page.waitForSelector('#q')
   return page
 }
 
