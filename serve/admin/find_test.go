@@ -75,7 +75,7 @@ func (d *desk) finds(id, more string) (out api.FoundThings) {
 	return out
 }
 
-func kinds(things []api.Thing) (all []string) {
+func thingsOf(things []api.Thing) (all []string) {
 	for _, h := range things {
 		all = append(all, h.Kind+" "+h.ID)
 	}
@@ -97,7 +97,7 @@ func TestFindLooksEverywhereAndSaysWhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := d.finds(odd, "")
-	if got, want := kinds(out.Hits), []string{"event " + odd, "event " + odd, "job " + odd, "dead_letter 1"}; !slices.Equal(got, want) {
+	if got, want := thingsOf(out.Hits), []string{"event " + odd, "event " + odd, "job " + odd, "dead_letter 1"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	missed := map[string]string{}
@@ -110,13 +110,13 @@ func TestFindLooksEverywhereAndSaysWhere(t *testing.T) {
 	if len(out.Looked) != 7 {
 		t.Errorf("looked in %+v", out.Looked)
 	}
-	if got := kinds(d.finds("1", "").Hits); got[0] != "dead_letter 1" {
+	if got := thingsOf(d.finds("1", "").Hits); got[0] != "dead_letter 1" {
 		t.Errorf("a number is a dead letter's first: %q", got)
 	}
-	if got := kinds(d.finds("jobs", "").Hits); !slices.Contains(got, "queue jobs") {
+	if got := thingsOf(d.finds("jobs", "").Hits); !slices.Contains(got, "queue jobs") {
 		t.Errorf("%q", got)
 	}
-	if got := kinds(d.finds("shop", "").Hits); !slices.Contains(got, "owner "+project.ID("shop").String()) {
+	if got := thingsOf(d.finds("shop", "").Hits); !slices.Contains(got, "owner "+project.ID("shop").String()) {
 		t.Errorf("%q", got)
 	}
 	if out := d.finds(odd, "&system=crm"); len(out.Hits) != 0 || len(out.Missed) != 1 {
@@ -148,7 +148,7 @@ func TestASlowPlaceHoldsUpNobody(t *testing.T) {
 		begun := time.Now()
 		out := d.finds("a", "&system=delivery")
 		if took := time.Since(begun); took > 2*time.Second || len(out.Hits) != 1 || len(out.Missed) != 50 || out.Missed[0].Why != "it did not answer in time" {
-			t.Errorf("after %v: %v, not looked in %d, the first: %+v", took, kinds(out.Hits), len(out.Missed), out.Missed[0])
+			t.Errorf("after %v: %v, not looked in %d, the first: %+v", took, thingsOf(out.Hits), len(out.Missed), out.Missed[0])
 		}
 	})
 }
@@ -190,7 +190,7 @@ func (d *desk) scans(who caller.Caller, query string) (hits []string, looked, re
 		d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), who)))
 		var s api.Scanned
 		d.into(d.good(w), &s)
-		hits, looked, requests = append(hits, kinds(s.Hits)...), looked+s.Looked, requests+1
+		hits, looked, requests = append(hits, thingsOf(s.Hits)...), looked+s.Looked, requests+1
 		if cursor = s.Next; cursor == "" {
 			return hits, looked, requests
 		}
