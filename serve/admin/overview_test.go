@@ -41,8 +41,8 @@ func overviewOf(d *desk) (o api.Overview) {
 	return o
 }
 
-// kinds are those of what wants attention.
-func kinds(o api.Overview) (all []string) {
+// wantedKinds are those of what wants attention.
+func wantedKinds(o api.Overview) (all []string) {
 	for _, a := range o.Attention {
 		all = append(all, a.Kind)
 	}
@@ -85,7 +85,7 @@ func TestBooksThatDoNotBalanceComeFirst(t *testing.T) {
 		d := newDesk(t, admin.Parts{Systems: []admin.System{{Name: "shop", Books: map[string]tidemill.Bookkeeper{"p": says(c.books)}},
 			{Name: "blog", Books: map[string]tidemill.Bookkeeper{"b": reads(func(context.Context) (tidemill.Books, error) { return tidemill.Books{}, errors.New("no route") })}}}})
 		o := overviewOf(d)
-		if o.Balanced || o.Systems[0].Balanced || !o.Systems[1].Balanced || fmt.Sprint(kinds(o)) != "[unbalanced unread]" || !strings.Contains(o.Attention[0].Text, c.want) || !strings.Contains(o.Attention[1].Text, "no route") {
+		if o.Balanced || o.Systems[0].Balanced || !o.Systems[1].Balanced || fmt.Sprint(wantedKinds(o)) != "[unbalanced unread]" || !strings.Contains(o.Attention[0].Text, c.want) || !strings.Contains(o.Attention[1].Text, "no route") {
 			t.Errorf("%s: %+v", c.want, o)
 		}
 	}
@@ -112,7 +112,7 @@ func TestAStoreThatIsAwayHoldsUpNoOverview(t *testing.T) {
 			if took := time.Since(began); took > time.Second {
 				t.Errorf("it took %v", took)
 			}
-			if s.Books == nil || s.Books.Accepted != 10 || s.Unread == "" || time.Since(*s.AsOf) < 10*time.Second || o.Systems[1].Unread != "" || fmt.Sprint(kinds(o)) != "[unread]" || !strings.Contains(o.Attention[0].Text, "s old") {
+			if s.Books == nil || s.Books.Accepted != 10 || s.Unread == "" || time.Since(*s.AsOf) < 10*time.Second || o.Systems[1].Unread != "" || fmt.Sprint(wantedKinds(o)) != "[unread]" || !strings.Contains(o.Attention[0].Text, "s old") {
 				t.Errorf("overview %+v", o)
 			}
 			time.Sleep(1500 * time.Millisecond)
@@ -205,7 +205,7 @@ func TestWhatAQueueWants(t *testing.T) {
 		add("small", 3)
 		d := newDesk(t, admin.Parts{Now: time.Now, Common: &answer.Common{Queues: s}})
 		defer d.api.Close()
-		if o := overviewOf(d); fmt.Sprint(kinds(o)) != "[off full paused]" || o.Attention[1].Queue != "small" || o.Attention[2].Queue != "held" {
+		if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[off full paused]" || o.Attention[1].Queue != "small" || o.Attention[2].Queue != "held" {
 			t.Errorf("%+v", o.Attention)
 		}
 		loop := d.api.Sample()
@@ -216,11 +216,11 @@ func TestWhatAQueueWants(t *testing.T) {
 			}
 			time.Sleep(loop.Every)
 		}
-		if o := overviewOf(d); fmt.Sprint(kinds(o)) != "[off full growing paused]" || o.Attention[2].Queue != "busy" {
+		if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[off full growing paused]" || o.Attention[2].Queue != "busy" {
 			t.Errorf("%+v", o.Attention)
 		}
 		time.Sleep(time.Hour)
-		if o := overviewOf(d); fmt.Sprint(kinds(o)) != "[off full old old paused]" {
+		if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[off full old old paused]" {
 			t.Errorf("%+v", o.Attention)
 		}
 	})
