@@ -188,7 +188,7 @@ func (a *API) queueWaits(ctx context.Context, name string) (string, error) {
 		return fmt.Sprintf("queue %s is paused", name), nil
 	}
 	_, at, err := a.Queues.Turn(ctx, name, "", 0)
-	if err == nil && at.After(a.now()) {
+	if err == nil && at.After(a.Now()) {
 		return fmt.Sprintf("the circuit of queue %s is open until %s", name, at.UTC().Format(time.RFC3339)), nil
 	}
 	return "", err

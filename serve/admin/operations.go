@@ -41,19 +41,18 @@ const (
 type verb struct {
 	final      bool // it cannot be taken back
 	dead       bool // it is for dead letters, else for jobs
-	command    string
 	does, undo string
 }
 
 var verbs = map[string]verb{
-	api.DeadReplay: {false, true, "tidemill dead replay", "Each dead letter is processed again from the start. If that succeeds it is gone, else it is held again, with one more replay in its history.",
+	api.DeadReplay: {false, true, "Each dead letter is processed again from the start. If that succeeds it is gone, else it is held again, with one more replay in its history.",
 		"A stop leaves the dead letters that are already being replayed; what they delivered stays delivered."},
-	api.DeadDelete: {true, true, "tidemill dead delete", "Each dead letter is discarded, with its payload and its history. The books count it as discarded.", "It cannot be taken back once it has begun."},
-	api.JobsRetry: {false, false, "tidemill queue retry", "Each failed job waits again as if it was added now. The books count it as accepted once more. A dead letter of it stays.",
+	api.DeadDelete: {true, true, "Each dead letter is discarded, with its payload and its history. The books count it as discarded.", "It cannot be taken back once it has begun."},
+	api.JobsRetry: {false, false, "Each failed job waits again as if it was added now. The books count it as accepted once more. A dead letter of it stays.",
 		"A stop leaves the jobs that wait again; jobs.remove takes out those that have not run."},
-	api.JobsPromote: {false, false, "tidemill queue promote", "Each delayed job is due at once.", "A stop leaves the jobs that are due; the times that they were due at are gone."},
-	api.JobsRemove:  {true, false, "tidemill queue remove", "Each job that is waiting or delayed is taken out and never runs. The books count it as skipped.", "It cannot be taken back once it has begun."},
-	api.JobsClean:   {true, false, "tidemill queue clean", "Each job that has ended is forgotten; those that have not, where state names them, are taken out and never run.", "It cannot be taken back once it has begun."},
+	api.JobsPromote: {false, false, "Each delayed job is due at once.", "A stop leaves the jobs that are due; the times that they were due at are gone."},
+	api.JobsRemove:  {true, false, "Each job that is waiting or delayed is taken out and never runs. The books count it as skipped.", "It cannot be taken back once it has begun."},
+	api.JobsClean:   {true, false, "Each job that has ended is forgotten; those that have not, where state names them, are taken out and never run.", "It cannot be taken back once it has begun."},
 }
 
 // manyOf are the things that somebody chooses.
@@ -108,7 +107,7 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 	} else if q.What != "" || q.ExpectAtMost > 0 || len(a.queryOf(&api.OperationAsked{OperationThings: q.OperationThings})) > 0 {
 		return out, operation.Refuse(http.StatusBadRequest, "a preview says what is changed: leave everything out but preview and rate")
 	}
-	now := a.now()
+	now := a.Now()
 	o, err := a.Bulk.Change(ctx, id, func(o *bulk.Operation) error {
 		if rate == 0 {
 			rate = o.Rate
@@ -226,7 +225,7 @@ func (a *API) getOperation(ctx context.Context, q *api.OneOperation) (out api.Op
 }
 
 func (a *API) stopOperation(ctx context.Context, q *api.OneOperation) (out api.Operation, err error) {
-	o, err := a.Bulk.Change(ctx, q.ID, func(o *bulk.Operation) error { return o.Stop(caller.From(ctx).Name, bulk.Millis(a.now())) })
+	o, err := a.Bulk.Change(ctx, q.ID, func(o *bulk.Operation) error { return o.Stop(caller.From(ctx).Name, bulk.Millis(a.Now())) })
 	if err != nil {
 		return out, operationError(err)
 	}
@@ -247,7 +246,7 @@ func (a *API) shown(o *bulk.Operation) api.Operation {
 		out.Failures = append(out.Failures, api.OperationFailure{ID: f.ID, Owner: f.Owner, Reason: f.Reason})
 	}
 	out.Again = again(o, &out.Filter)
-	until := a.now()
+	until := a.Now()
 	if !o.Ended.IsZero() {
 		until = o.Ended
 	}
@@ -276,7 +275,7 @@ func again(o *bulk.Operation, was *api.OperationThings) *api.OperationThings {
 // Operate runs operations in this instance, which owner names as no other, while it is called again
 // and again.
 func (a *API) Operate(owner string) func(context.Context) error {
-	return operate.New(a.Bulk, owner, a.thingsOf, operate.Options{Now: a.now, Log: a.Log}).Run
+	return operate.New(a.Bulk, owner, a.thingsOf, operate.Options{Now: a.Now, Log: a.Log}).Run
 }
 
 // thingsOf are those of an operation, as they were chosen then.

@@ -151,7 +151,7 @@ func TestAPreviewShowsWhatWouldBeChanged(t *testing.T) {
 		if s := p.Sample[0]; s.ID != "p0" || s.Owner != "shop" || s.Kind != "timeout" || s.Group != "p" || s.Cause != "because" {
 			d.Errorf("the first is %+v", s)
 		}
-		if want := "tidemill dead delete --pipeline p --since " + p.Filter.Since + " --rate 10/s"; p.Command != want || strings.Contains(p.Filter.Since, "1h") {
+		if want := "tidemill operations start dead.delete --pipeline=p --since=" + p.Filter.Since + " --rate=10/s"; p.Command != want || strings.Contains(p.Filter.Since, "1h") {
 			d.Errorf("the command is %s, want %s", p.Command, want)
 		}
 		if d.count(deadletter.Filter{}) != 45 {

@@ -32,7 +32,7 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 	if err != nil {
 		return out, err
 	}
-	now := bulk.Millis(a.now())
+	now := bulk.Millis(a.Now())
 	q.Span = q.Fixed(now)
 	of, err := a.manyOf(ctx, q.What, &q.OperationThings)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 	}
 	out.ID, out.After = o.ID, int(undoFor(o).Seconds())
 	out.Takes, err = a.takes(ctx, &q.OperationThings, rate, out.Count)
-	out.Command, out.Request = a.commandOf(v, q), "POST "+operation.Prefix+api.StartOperation.Path+"?"+a.requestOf(q, out.Count)
+	out.Command, out.Request = a.commandOf(q), "POST "+operation.Prefix+api.StartOperation.Path+"?"+a.requestOf(q, out.Count)
 	return out, err
 }
 
@@ -158,20 +158,14 @@ func (a *API) requestOf(q *api.OperationAsked, n int) string {
 	return api.StartOperation.Query(&api.OperationStart{What: q.What, OperationThings: q.OperationThings, Rate: q.Rate, ExpectAtMost: max(n, 1)}).Encode()
 }
 
-// commandOf is the command that does what was asked for. Clean names its states by itself.
-func (a *API) commandOf(v verb, q *api.OperationAsked) string {
+// commandOf is the command that does what was asked for.
+func (a *API) commandOf(q *api.OperationAsked) string {
 	b := &strings.Builder{}
-	b.WriteString(v.command)
-	if q.Queue != "" {
-		b.WriteString(" " + quoted(q.Queue))
-	}
-	for _, id := range q.IDs {
-		b.WriteString(" " + quoted(id))
-	}
+	b.WriteString("tidemill operations start " + q.What)
 	given := a.queryOf(q)
 	for _, p := range api.PreviewOperation.Params {
 		switch p.Name {
-		case "what", "queue", "id":
+		case "what":
 			continue
 		case "all":
 			if q.All {
@@ -180,7 +174,7 @@ func (a *API) commandOf(v verb, q *api.OperationAsked) string {
 			continue
 		}
 		for _, text := range given[p.Name] {
-			fmt.Fprintf(b, " --%s %s", p.Name, quoted(text))
+			fmt.Fprintf(b, " --%s=%s", p.Name, quoted(text))
 		}
 	}
 	return b.String()

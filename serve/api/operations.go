@@ -33,7 +33,7 @@ const (
 
 // OperationAsked says what is to be done with what.
 type OperationAsked struct {
-	What string `query:"what" enum:"dead.replay,dead.delete,jobs.retry,jobs.promote,jobs.remove,jobs.clean" help:"What is done."`
+	What string `query:"what" arg:"" enum:"dead.replay,dead.delete,jobs.retry,jobs.promote,jobs.remove,jobs.clean" help:"What is done: dead.replay, dead.delete, jobs.retry, jobs.promote, jobs.remove or jobs.clean."`
 	OperationThings
 	Rate string `query:"rate" help:"How many are changed in a second (50/s), a minute (50/m) or an hour (50/h). Default: as many as the limits of their queue and an open circuit allow." placeholder:"N/s"`
 }
@@ -41,11 +41,11 @@ type OperationAsked struct {
 // OperationThings choose what an operation changes: dead letters or jobs, by the parameters of their
 // listings. Times that are ages are fixed at the preview.
 type OperationThings struct {
-	Queue string   `query:"queue" json:"queue,omitempty" help:"The queue of the jobs."`
-	IDs   []string `query:"id" json:"id,omitempty" help:"Only those of these messages."`
+	Queue string   `query:"queue" json:"queue,omitempty" help:"The queue of the jobs." placeholder:"NAME"`
+	IDs   []string `query:"id" json:"id,omitempty" name:"id" help:"Only those of these messages." placeholder:"ID"`
 	Dead
-	Type  string `query:"type" json:"type,omitempty" help:"Only jobs of this type."`
-	State string `query:"state" json:"state,omitempty" help:"Only jobs of this state, one that the operation is for."`
+	Type  string `query:"type" json:"type,omitempty" help:"Only jobs of this type." placeholder:"TYPE"`
+	State string `query:"state" json:"state,omitempty" help:"Only jobs of this state, one that the operation is for." placeholder:"STATE"`
 	All   bool   `query:"all" json:"all,omitempty" help:"All that the operation is for; needed where nothing else chooses."`
 }
 
