@@ -6,17 +6,23 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/bulk"
 )
 
 // moving are the flags of commands that change letters.
 type moving struct {
 	command.Remote
 	api.DeadMove
+	Yes bool `help:"Do not ask, and do it as an operation of the instance." short:"y"`
+}
+
+// many is the same as an operation.
+func (c *moving) many(what string) *asking {
+	return &asking{Asked: api.OperationAsked{What: what, OperationThings: api.OperationThings{IDs: c.IDs, Dead: c.Dead, All: c.All}}, Yes: c.Yes, JSON: c.JSON}
 }
 
 // check wants a choice of letters; to mean all is to say so.
@@ -32,7 +38,8 @@ func (c *moving) check(what string) error {
 	return nil
 }
 
-func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation[api.DeadMove, api.Moved], what, did, would string) error {
+func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation[api.DeadMove, api.Moved], kind, did, would string) error {
+	_, what, _ := strings.Cut(kind, ".")
 	if err := c.check(what); err != nil {
 		return err
 	}
@@ -40,6 +47,9 @@ func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation
 		did = would
 	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
+		if a.Live && !c.DryRun && (c.Yes || len(c.IDs) == 0 && command.Terminal(e.In)) {
+			return c.many(kind).run(ctx, e, a, false)
+		}
 		got, err := by.Call(ctx, &a.Client, &c.DeadMove)
 		if err != nil {
 			return err
@@ -61,7 +71,7 @@ func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation
 
 type deadReplayCmd struct {
 	moving
-	Rate command.Rate `help:"How many are replayed in a second (50/s), a minute (50/m) or an hour (50/h). Default: all at once." placeholder:"N/s"`
+	Rate bulk.Rate `help:"How many are replayed in a second (50/s), a minute (50/m) or an hour (50/h). Default: all at once." placeholder:"N/s"`
 }
 
 // Help is shown by tidemill dead replay --help.
@@ -77,12 +87,12 @@ func (c *deadReplayCmd) Help() string {
   tidemill dead replay --all                          all
   tidemill dead replay --all --rate 50/s              all, 50 a second
 
-With --rate the command runs until it has replayed all dead letters that matched at its start; those that fail again meanwhile are not replayed twice. Ctrl-C stops it between two slices, and it says how many are left.`
+With --rate it is an operation of the instance, which replays the dead letters that matched at its start; those that fail again meanwhile are not replayed twice. The command waits for its end; Ctrl-C ends the waiting, and tidemill operations stop the operation.`
 }
 
 func (c *deadReplayCmd) Run(ctx context.Context, e command.Env) error {
-	if c.Rate.N == 0 {
-		return c.move(ctx, e, api.ReplayDead, "replay", "Replaying", "Would replay")
+	if c.Rate == 0 {
+		return c.move(ctx, e, api.ReplayDead, api.DeadReplay, "Replaying", "Would replay")
 	}
 	if err := c.check("replay"); err != nil {
 		return err
@@ -91,59 +101,10 @@ func (c *deadReplayCmd) Run(ctx context.Context, e command.Env) error {
 		if !a.Live && !c.DryRun {
 			return errors.New("no instance runs that could replay slowly: start one with `tidemill run`, or leave --rate out")
 		}
-		return c.slowly(ctx, e, a)
+		b := c.many(api.DeadReplay)
+		b.Asked.Rate, b.Yes = c.Rate.String(), c.Yes || !command.Terminal(e.In)
+		return b.run(ctx, e, a, c.DryRun)
 	})
-}
-
-// slowly lets letters go slice by slice: those that match at its start, by the instance's
-// clock. A slice that has begun is finished.
-func (c *deadReplayCmd) slowly(ctx context.Context, e command.Env, a *command.Client) error {
-	q := c.DeadMove
-	q.Span, q.DryRun = q.Fixed(time.Now()), true
-	all, err := api.ReplayDead.Call(ctx, &a.Client, &q)
-	if err != nil {
-		return err
-	}
-	if c.DryRun {
-		if c.JSON {
-			return command.PrintJSON(e.Out, api.Counted{Count: all.Count})
-		}
-		_, err := fmt.Fprintf(e.Out, "Would replay %s, in %v.\n", command.Count(all.Count, "dead letter", "dead letters"), c.Rate.Takes(all.Count))
-		return err
-	}
-	q.DryRun = false
-	if until, err := time.Parse(time.RFC3339, q.Until); err != nil && q.Until == "" || err == nil && until.After(all.AsOf) {
-		q.Until = all.AsOf.Format(time.RFC3339Nano)
-	}
-	size, every := c.Rate.Slice()
-	p := command.NewProgress(e, c.JSON, "dead letters", all.Count)
-	gone, ended, failed := 0, false, error(nil)
-	for gone < all.Count && !ended {
-		q.Max = min(size, all.Count-gone)
-		var got api.Moved
-		if got, failed = api.ReplayDead.Call(context.WithoutCancel(ctx), &a.Client, &q); failed != nil || got.Count == 0 {
-			break // of none that is left: somebody else has moved them
-		}
-		gone += got.Count
-		p.Set(gone)
-		ended = gone < all.Count && !command.Pause(ctx, every)
-	}
-	p.End()
-	left := 0
-	if ended || failed != nil {
-		left = all.Count - gone
-	}
-	if c.JSON {
-		if err := command.PrintJSON(e.Out, map[string]int{"count": gone, "left": left}); err != nil {
-			return err
-		}
-	} else if _, err := fmt.Fprintf(e.Out, "Replaying %s.\n", command.Count(gone, "dead letter", "dead letters")); err != nil {
-		return err
-	}
-	if left > 0 {
-		return errors.Join(fmt.Errorf("stopped: %d of %d are left", left, all.Count), failed)
-	}
-	return failed
 }
 
 type deadDeleteCmd struct{ moving }
@@ -158,5 +119,5 @@ func (c *deadDeleteCmd) Help() string {
 }
 
 func (c *deadDeleteCmd) Run(ctx context.Context, e command.Env) error {
-	return c.move(ctx, e, api.DeleteDead, "delete", "Discarded", "Would discard")
+	return c.move(ctx, e, api.DeleteDead, api.DeadDelete, "Discarded", "Would discard")
 }

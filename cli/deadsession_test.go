@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -100,36 +101,72 @@ func TestAReplayAtARateEndsWithWhatThereWasAtItsStart(t *testing.T) {
 	late := letter("late")
 	late.At = time.Now().Add(time.Hour) // as what fails again meanwhile
 	s.die(late)
-	s.types("dead replay --all --rate 3/s --dry-run", "Would replay 8 dead letters, in 2s.")
+	if status, out, errs := s.run(t.Context(), "", "dead replay --all --rate 3/s --dry-run"); status != 0 || !strings.Contains(out, "\nmatches    7\n") || !strings.Contains(out, "\ntakes      2s\n") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+	var o api.Operation
 	status, out, errs := s.run(t.Context(), "", "dead replay --partner dv360 --rate 100/s -n 4 --json")
-	if status != 0 || out != `{"count":4,"left":0}`+"\n" {
+	if err := json.Unmarshal([]byte(out), &o); err != nil || status != 0 || o.Changed != 4 || o.State != "done" {
 		t.Errorf("the first four: %d %s%s", status, out, errs)
 	}
 	start := time.Now()
-	s.types("dead replay --all --rate 2/s", "Replaying 3 dead letters.")
+	if status, out, errs := s.run(t.Context(), "", "dead replay --all --rate 2/s"); status != 0 || !strings.Contains(out, "(dead.replay) is done: 3 changed of 3.") || !strings.Contains(errs, "tidemill operations start dead.replay --all --rate=2/s") {
+		t.Errorf("the others: %d %s%s", status, out, errs)
+	}
 	if took := time.Since(start); took < time.Second {
 		t.Errorf("three at two a second took %v", took)
 	}
 	s.types("dead list --state held --json", `~.*"id":"late".*`)
-	s.types("dead replay --all --rate 2/s", "Replaying 0 dead letters.")
+	if _, out, _ := s.run(t.Context(), "", "dead replay --all --rate 2/s"); out != "Nothing matches: nothing was changed.\n" {
+		t.Errorf("in the end %s", out)
+	}
 }
 
-func TestAReplayAtARateIsStoppedBetweenTwoSlices(t *testing.T) {
+func TestAnOperationOutlivesItsCommandAndIsStopped(t *testing.T) {
 	s := newSession(t)
 	for i := range 5 {
 		s.die(letter(fmt.Sprint("e", i)))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go func() { // Ctrl-C once the first slice has gone
+	go func() { // Ctrl-C once the first has gone
 		for ctx.Err() == nil {
 			if n, err := s.letters.Count(ctx, deadletter.Filter{State: deadletter.Replaying}); err != nil || n > 0 {
 				stop()
 			}
 		}
 	}()
-	status, out, errs := s.run(ctx, "", "dead replay --all --rate 2/h")
-	if status != 1 || out != "Replaying 1 dead letter.\n" || !strings.Contains(errs, "stopped: 4 of 5 are left") {
+	if status, out, errs := s.run(ctx, "", "dead replay --all --rate 2/h"); status != 1 || out != "" || !strings.Contains(errs, "the operation goes on: `tidemill operations stop ") {
+		t.Errorf("exit status %d, %s%s", status, out, errs)
+	}
+	_, out, _ := s.run(t.Context(), "", "operations list --state active --json")
+	var o api.Operation
+	if err := json.Unmarshal([]byte(out), &o); err != nil || o.Count != 5 || o.Rate != "2/h" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if status, out, errs := s.run(t.Context(), "", "operations stop "+o.ID); status != 0 || !strings.Contains(out, "(dead.replay) is stopped: 1 changed of 5.") {
+		t.Errorf("exit status %d, %s%s", status, out, errs)
+	}
+	if _, out, _ := s.run(t.Context(), "", "operations show "+o.ID); !strings.Contains(out, "\nstopped by  local\n") {
+		t.Errorf("it is shown as %s", out)
+	}
+	if _, out, _ := s.run(t.Context(), "", "operations list"); !strings.Contains(out, o.ID+"  dead.replay  stopped  local") {
+		t.Errorf("it is listed as %s", out)
+	}
+}
+
+func TestNothingStartsWithoutAYes(t *testing.T) {
+	s := newSession(t)
+	for i := range 5 {
+		s.die(letter(fmt.Sprint("e", i)))
+	}
+	for in, want := range map[string]string{"": "there was no answer", "n\n": "nothing was done"} {
+		if status, _, errs := s.run(t.Context(), in, "operations start dead.delete --partner dv360"); status != 1 || !strings.Contains(errs, want) || !strings.Contains(errs, "matches    5\n") {
+			t.Errorf("exit status %d, %s", status, errs)
+		}
+	}
+	s.types("operations list", "No operations.")
+	if status, out, errs := s.run(t.Context(), "y\n", "operations start dead.delete --partner dv360 --detach"); status != 0 || !strings.Contains(out, "(dead.delete) is scheduled: 0 changed of 5.") {
 		t.Errorf("exit status %d, %s%s", status, out, errs)
 	}
 }

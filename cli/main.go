@@ -64,6 +64,7 @@ type commands struct {
 	Find       findCmd       `cmd:"" help:"Find everything that has an id: events, jobs, dead letters, persons, windows, partners."`
 	Explain    explainCmd    `cmd:"" help:"Explain the life of one event: what happened, why it waits, what comes next."`
 	Dead       deadCmd       `cmd:"" help:"List, show, edit, replay, delete and export dead letters."`
+	Operations operationsCmd `cmd:"" help:"Change many things: start, list, show and stop operations."`
 	Audit      auditCmd      `cmd:"" help:"Prove that no event is missing, and list who did what. The exit status is 1 if the books do not balance."`
 	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`
 	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`

@@ -15,13 +15,14 @@ import (
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 type queueLimitsCmd struct {
 	command.Remote
 	api.OneQueue
-	Rate       *command.Rate  `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
+	Rate       *bulk.Rate     `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
 	Burst      *int           `help:"How many of them are handed out at once after a pause. Default: a tenth of a second's." placeholder:"N"`
 	AtOnce     *int           `help:"How many jobs may run at a time." placeholder:"N"`
 	None       bool           `help:"Remove the limit."`

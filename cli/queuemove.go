@@ -79,10 +79,23 @@ func (c *movingJobs) move(ctx context.Context, e command.Env, by operation.Opera
 	if c.DryRun {
 		done = "would be " + done
 	}
-	return command.Show(ctx, e, c, by, &c.JobMove, func(_ *command.Client, got *api.Counted) error {
-		_, err := fmt.Fprintf(e.Out, "%s %s.\n", command.Count(got.Count, "job", "jobs"), done)
+	return c.Ask(ctx, e, func(a *command.Client) error {
+		if a.Live && !c.DryRun && what != "clean" && len(c.IDs) == 0 && command.Terminal(e.In) { // clean asks by itself
+			return c.many("jobs."+what).run(ctx, e, a, false)
+		}
+		_, err := command.Shown(ctx, e, c, a, by, &c.JobMove, func(got *api.Counted) error {
+			_, err := fmt.Fprintf(e.Out, "%s %s.\n", command.Count(got.Count, "job", "jobs"), done)
+			return err
+		})
 		return err
 	})
+}
+
+// many is the same as an operation.
+func (c *movingJobs) many(what string) *asking {
+	q := &c.JobMove
+	return &asking{JSON: c.JSON, Asked: api.OperationAsked{What: what, OperationThings: api.OperationThings{Queue: q.Queue, IDs: q.IDs, Type: q.Type, State: q.State, All: q.All,
+		Dead: api.Dead{Tenant: q.Tenant, Max: q.Max, Span: api.Span{Until: q.Until}}}}}
 }
 
 type queueRetryCmd struct{ movingJobs }

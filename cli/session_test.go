@@ -14,8 +14,10 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -55,8 +57,18 @@ func newSession(t *testing.T) *session {
 		t.Fatal(err)
 	}
 	a := &deliveryapi.API{Common: &answer.Common{Projects: sites, Queues: s.queues}, Delivery: s.partners, Config: cfg}
-	server := httptest.NewServer(admin.New(admin.Parts{NoAuth: true, Config: cfg, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters}))
+	api := admin.New(admin.Parts{NoAuth: true, Config: cfg, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters,
+		Bulk: tablebulk.Memory(), Once: tableledger.Memory(tableledger.Options{})})
+	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
+	operate, ctx := api.Operate("here"), t.Context()
+	go func() { // as the loop of an instance does
+		for command.Pause(ctx, 10*time.Millisecond) {
+			if err := operate(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+	}()
 	s.url = server.URL
 	return s
 }

@@ -55,3 +55,6 @@ func (r Rate) Slice() int {
 	}
 	return max(1, int(r)/3600)
 }
+
+// PerSecond is how many in a second.
+func (r Rate) PerSecond() float64 { return float64(r) / 3600 }
