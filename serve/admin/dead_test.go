@@ -127,7 +127,7 @@ func TestALetterIsShownWithEveryAttempt(t *testing.T) {
 	d, _ := dead(t)
 	for _, name := range []string{"1", url.PathEscape("e1/dv360")} {
 		got := d.get("dead/" + name)
-		want := `{"seq":1,"id":"e1/dv360","pipeline":"s2s.dv360","partner":"dv360","site":"shop","type":"purchase","state":"held","reason":"timeout","kind":"timeout",` +
+		want := `{"seq":1,"id":"e1/dv360","pipeline":"s2s.dv360","system":"delivery","partner":"dv360","site":"shop","type":"purchase","state":"held","reason":"timeout","kind":"timeout",` +
 			`"cause":"it \u003cfailed\u003e","tries":3,"replays":0,"first_failed_at":"2026-03-01T11:58:00Z","last_failed_at":"2026-03-01T12:00:00Z","etag":"d71df146357b375548a11d7a3cf152f2","payload":"{ \"n\": 0 }",` +
 			`"fields":[{"name":"gpc","value":"1"}],"row":{"status":503,"body":"try \"later\""},` +
 			`"attempts":[{"at":"2026-03-01T11:58:00Z","kind":"partner_error","cause":"answered 500"},{"at":"2026-03-01T11:59:00Z","kind":"partner_error","cause":"answered 501"}],` +

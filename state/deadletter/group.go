@@ -3,7 +3,6 @@ package deadletter
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/tidemill/tidemill"
 )
@@ -11,9 +10,6 @@ import (
 // MaxGroups is how many groups a pipeline has, and how many are shown of all; the dead letters of
 // others are counted together.
 const MaxGroups = 500
-
-// MaxCommon is how many bytes a group keeps of its cause.
-const MaxCommon = 200
 
 // Group is how many dead letters of a pipeline are there for the same cause, its numbers aside.
 type Group struct {
@@ -28,56 +24,6 @@ type Groups struct {
 	Groups []Group // at most MaxGroups, the largest first
 	Other  int     // dead letters that are in none of them
 	Looked int     // how many dead letters were looked at, where not all were; 0: all are counted
-}
-
-// CommonCause is a cause without what differs from message to message: digits, and words of them
-// that are names of things, as UUIDs and hashes are, are #.
-func CommonCause(cause string) string {
-	cause = strings.ToValidUTF8(cause, "\uFFFD")
-	var b strings.Builder
-	for i := 0; i < len(cause) && b.Len() < MaxCommon; {
-		end := i
-		for end < len(cause) && inName(cause[end]) {
-			end++
-		}
-		if end == i {
-			b.WriteByte(cause[i])
-			i++
-			continue
-		}
-		writeCommon(&b, cause[i:end])
-		i = end
-	}
-	s := b.String()
-	return strings.ToValidUTF8(s[:min(len(s), MaxCommon)], "")
-}
-
-// inName says whether a byte may be of the name of a thing.
-func inName(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '-' || c == '_'
-}
-
-// nameLeast is how long a word of hexadecimal digits is that is taken for a name.
-const nameLeast = 8
-
-// writeCommon writes a word without its numbers.
-func writeCommon(b *strings.Builder, word string) {
-	digits := strings.ContainsAny(word, "0123456789")
-	if digits && len(word) >= nameLeast && strings.Trim(word, "0123456789abcdefABCDEF-") == "" {
-		b.WriteByte('#')
-		return
-	}
-	number := false
-	for i := range len(word) {
-		digit := '0' <= word[i] && word[i] <= '9'
-		switch {
-		case !digit:
-			b.WriteByte(word[i])
-		case !number:
-			b.WriteByte('#')
-		}
-		number = digit
-	}
 }
 
 // Largest keeps the largest groups, and counts the others together.

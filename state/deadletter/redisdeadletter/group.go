@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // groupsMax is how many dead letters are looked at for their groups: the newest.
@@ -26,7 +27,7 @@ func (s *Store) Groups(ctx context.Context) (all deadletter.Groups, err error) {
 		}
 		letters, err := s.letters(ctx, seqs, true)
 		for _, r := range letters {
-			counts[name{r.Pipeline, r.Kind, deadletter.CommonCause(r.Cause)}]++
+			counts[name{r.Pipeline, r.Kind, rules.CommonCause(r.Cause)}]++
 			looked++
 		}
 		return err

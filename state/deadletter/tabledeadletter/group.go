@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 	"github.com/tidemill/tidemill/state/table"
 )
 
@@ -21,7 +22,7 @@ func otherKey(pipeline string) string { return string(part([]byte(ofGroups), pip
 
 // groupOf is the group that a dead letter belongs to, without its size.
 func groupOf(r *Record) *Record {
-	g := &Record{state: grouped, cause: deadletter.CommonCause(r.Cause)}
+	g := &Record{state: grouped, cause: rules.CommonCause(r.Cause)}
 	g.Pipeline, g.Kind = r.Pipeline, r.Kind
 	g.key = string(part(append(part([]byte(ofGroups), r.Pipeline), byte(r.Kind)), g.cause))
 	return g
