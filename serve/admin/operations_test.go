@@ -202,7 +202,7 @@ func TestAnOperationChangesWhatThePreviewShowed(t *testing.T) {
 			d.Fatal(n, err)
 		}
 		o := d.start("preview=" + p.ID)
-		if o.By != "key:admin" || o.Starts.Sub(time.Now()) < 59*time.Second {
+		if o.By != "key:admin" || time.Until(o.Starts) < 59*time.Second {
 			d.Errorf("it is %+v", o)
 		}
 		if d.count(deadletter.Filter{Pipeline: "p"}) != 220 {

@@ -149,15 +149,14 @@ func TestATopicThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 
 func TestATickTakesALittleOfTheTime(t *testing.T) {
 	in(t, func(t *testing.T, h *Hub) {
-		reads := 0
+		var reads atomic.Int64
 		v := join(t, h, "", map[string]Read{"a": func(context.Context) (any, error) {
 			time.Sleep(200 * time.Millisecond)
-			reads++
-			return reads, nil
+			return reads.Add(1), nil
 		}})
 		defer v.Leave()
-		if time.Sleep(39 * time.Second); reads < 9 || reads > 11 {
-			t.Errorf("in 39 s it was read %d times, each took 200 ms", reads)
+		if time.Sleep(39 * time.Second); reads.Load() < 9 || reads.Load() > 11 {
+			t.Errorf("in 39 s it was read %d times, each took 200 ms", reads.Load())
 		}
 	})
 }
