@@ -108,7 +108,7 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 		return err
 	}
 	url := "http://" + server.Addr()
-	tell.listening(systems, in.Uses, url)
+	tell.listening(systems, in.Uses, url, c.console(cfg, url))
 	names, err := tell.projects(ctx, in, systems, strings.Join(append([]string{"run"}, c.Systems...), " "), url)
 	if err != nil {
 		return errors.Join(err, server.Close())
@@ -141,4 +141,15 @@ func named(table system.Table, systems []string, flags map[string]string) error 
 		flags["systems"] = strings.Join(systems, ",")
 	}
 	return nil
+}
+
+// console is where the console is and how somebody gets in; empty: it is switched off.
+func (c *runCmd) console(cfg *config.Loaded, url string) string {
+	switch {
+	case !cfg.Console.Enabled:
+		return ""
+	case c.NoAuth:
+		return url + "/console/"
+	}
+	return url + "/console/ (tidemill console link lets you in)"
 }

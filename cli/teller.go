@@ -51,9 +51,13 @@ func (t *teller) starting(cfg *config.Loaded, systems []string) {
 	t.record("starting", "version", t.e.Version, "go", runtime.Version(), "pid", os.Getpid(), "systems", strings.Join(systems, ", "), "configuration", file, "data", cfg.Data)
 }
 
-// listening says where it listens and what it uses.
-func (t *teller) listening(systems, uses []string, url string) {
-	t.say("tidemill %s (%s)\n  listening   %s\n  systems     %s\n", t.e.Version, runtime.Version(), url, strings.Join(systems, ", "))
+// listening says where it listens, how the console is reached, and what it uses.
+func (t *teller) listening(systems, uses []string, url, console string) {
+	t.say("tidemill %s (%s)\n  listening   %s\n", t.e.Version, runtime.Version(), url)
+	if console != "" {
+		t.say("  console     %s\n", console)
+	}
+	t.say("  systems     %s\n", strings.Join(systems, ", "))
 	for _, u := range uses {
 		name, what, _ := strings.Cut(u, ": ")
 		t.say("  %-11s %s\n", name, what)
