@@ -22,7 +22,7 @@ type Standing struct {
 	Idle     time.Duration // since it was handed out, or its lease was renewed
 	Handed   int           // hand-outs
 	Tries    int           // that failed
-	Cause    string        // of the last one
+	Cause    string        // of the last one, after its kind
 	Due      time.Time     // it is not handed out again before; zero: it is not delayed
 }
 

@@ -35,7 +35,7 @@ func TestAnEntryIsFoundByItsID(t *testing.T) {
 		if err := s.Settle(b.Context(), ends); err != nil {
 			b.Fatal(err)
 		}
-		if st := find(ids[2]); st.Unread || st.Tries != 1 || st.Cause != "refused, twice" || time.Until(st.Due) < 50*time.Minute || time.Until(st.Due) > 70*time.Minute {
+		if st := find(ids[2]); st.Unread || st.Tries != 1 || st.Cause != "partner_error: refused, twice" || time.Until(st.Due) < 50*time.Minute || time.Until(st.Due) > 70*time.Minute {
 			b.Errorf("delayed: %+v", st)
 		}
 		for _, id := range []string{ids[1], "0-0", "1-1", "", "nobody", "-", "+", "1700000000000", ids[0] + " ", "a/b 𝄞", "18446744073709551615-18446744073709551615"} {
