@@ -114,18 +114,24 @@ const noSystem = "-"
 
 // deadAddress is the page of a dead letter, or one that belongs to it.
 func deadAddress(l *api.DeadLetter, more ...string) string {
-	system := l.System
+	return oneDeadAddress(l.System, strconv.FormatInt(l.Seq, 10), more...)
+}
+
+// oneDeadAddress is the page of the dead letter of a number.
+func oneDeadAddress(system, seq string, more ...string) string {
 	if system == "" {
 		system = noSystem
 	}
-	return address(append([]string{"dead", system, strconv.FormatInt(l.Seq, 10)}, more...)...)
+	return address(append([]string{"dead", system, seq}, more...)...)
 }
 
 // DeadAt is the page of a dead letter, or one that belongs to it.
 func (v *view) DeadAt(l api.DeadLetter, more ...string) string { return deadAddress(&l, more...) }
 
 // Owner is whose a dead letter is.
-func (v *view) Owner(l api.DeadLetter) string {
+func (v *view) Owner(l api.DeadLetter) string { return ownerOf(&l) }
+
+func ownerOf(l *api.DeadLetter) string {
 	for _, o := range []string{l.Project, l.Site, l.Tenant} {
 		if o != "" {
 			return o
@@ -142,6 +148,7 @@ type letterPage struct {
 	Original *payload // as received, where it was edited
 	Changed  []changed
 	Answer   *payload
+	Explain  string // the page that explains its message
 }
 
 // Move is the page of an action on it.
@@ -165,7 +172,7 @@ func showDeadLetter(v *visit) (*view, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	p := &letterPage{Letter: l}
+	p := &letterPage{Letter: l, Explain: explainAddress(l.System, ownerOf(&l), l.ID)}
 	for _, r := range reasons {
 		if r.Name == l.Reason {
 			p.Reason = r

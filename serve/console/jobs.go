@@ -78,6 +78,7 @@ type jobPage struct {
 	Payload *payload
 	Why     []string // what it waits for
 	Dead    bool     // it was given up: there is a dead letter
+	Explain string   // the page that explains its event; empty: no system here works on its queue
 }
 
 func oneJob(v *visit) *api.OneJob {
@@ -114,12 +115,13 @@ func showJob(v *visit) (*view, error) {
 		return api.GetQueue.Call(ctx, v.API, &api.OneQueue{Queue: j.Queue})
 	})
 	p.Payload = newPayload(j.Payload, j.PayloadBase64, jobAddress(&j, "payload"))
-	p.Why = whyJob(v, &j, p.Queue)
+	pipeline, system, err := pipelineOf(v, j.Queue)
+	p.Explain, p.Why = explainAddress(system, j.Tenant, j.ID), whyJob(v, &j, p.Queue, whyPipeline(pipeline, err))
 	return &view{file: "job", Title: "Job " + cut(j.ID), Section: "queues", Crumbs: append(queueCrumbs(j.Queue), link{"Jobs", address("queues", j.Queue, "jobs")}), Body: p}, nil
 }
 
 // whyJob says what a job waits for.
-func whyJob(v *visit, j *api.Job, q part[api.Queue]) (why []string) {
+func whyJob(v *visit, j *api.Job, q part[api.Queue], pipeline []string) (why []string) {
 	for _, s := range jobStates {
 		if s.Name == j.State {
 			why = append(why, s.Help)
@@ -130,7 +132,7 @@ func whyJob(v *visit, j *api.Job, q part[api.Queue]) (why []string) {
 		why = append(why, "It is due "+w.When(j.Due).Ago+".")
 	}
 	if j.State == "waiting" && q.Problem == nil {
-		why = append(append(why, whyPipeline(v, j.Queue)...), whyQueue(v, &q.Has)...)
+		why = append(append(why, pipeline...), whyQueue(v, &q.Has)...)
 	}
 	return why
 }

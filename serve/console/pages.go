@@ -22,6 +22,7 @@ func pages() []page {
 		{"reference", showReference},
 		{"me", showMe},
 		{"find", showFind},
+		{"explain", showExplain},
 		{"menu", showMenu},
 	}
 }

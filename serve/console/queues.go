@@ -86,32 +86,41 @@ func showQueue(v *visit) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &queuePage{Queue: q, Why: append(whyPipeline(v, name), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
+	pipeline, _, err := pipelineOf(v, name)
+	p := &queuePage{Queue: q, Why: append(whyPipeline(pipeline, err), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
 	p.Rates = trendOf(v, "queue:"+name)
 	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 
-// whyPipeline says what keeps the pipeline that has a queue's name from working, in this instance.
-func whyPipeline(v *visit, name string) (why []string) {
+// pipelineOf is the pipeline of this instance that has a queue's name, and its system; nil: there is none.
+func pipelineOf(v *visit, name string) (*api.PipelineStatus, string, error) {
 	if !v.may(api.GetStatus.ID) {
-		return nil
+		return nil, "", nil
 	}
 	s, err := call(v, api.GetStatus, &operation.None{})
-	if err != nil {
-		return []string{"How its pipeline stands could not be read: " + problem(err).Detail}
-	}
 	for _, sys := range s.Systems {
-		for _, p := range sys.Pipelines {
-			if p.Name != name {
-				continue
-			}
-			if p.State != "running" {
-				why = append(why, "Its pipeline is "+p.State+" in this instance.")
-			}
-			if p.Breaker != "closed" {
-				why = append(why, "The circuit of its pipeline is "+p.Breaker+" in this instance: "+p.Why+".")
+		for i := range sys.Pipelines {
+			if sys.Pipelines[i].Name == name {
+				return &sys.Pipelines[i], sys.Name, nil
 			}
 		}
+	}
+	return nil, "", err
+}
+
+// whyPipeline says what keeps a pipeline from working, in this instance.
+func whyPipeline(p *api.PipelineStatus, err error) (why []string) {
+	switch {
+	case err != nil:
+		return []string{"How its pipeline stands could not be read: " + problem(err).Detail}
+	case p == nil:
+		return nil
+	}
+	if p.State != "running" {
+		why = append(why, "Its pipeline is "+p.State+" in this instance.")
+	}
+	if p.Breaker != "closed" {
+		why = append(why, "The circuit of its pipeline is "+p.Breaker+" in this instance: "+p.Why+".")
 	}
 	return why
 }

@@ -60,6 +60,18 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
+// span is the time between two steps, in seconds, as short as it may be: 12ms, 3.4 s, 2 h 5 min.
+func span(seconds *float64) string {
+	d := time.Duration(*seconds * float64(time.Second))
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return age(d)
+}
+
 // cutAt is how many bytes of a text a list shows.
 const cutAt = 200
 
@@ -85,7 +97,7 @@ func tone(state string) string {
 		return "warn"
 	case "failed", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
 		return "bad"
-	case "leased", "started", "starting":
+	case "leased", "started", "starting", "in flight":
 		return "busy"
 	}
 	return "idle"

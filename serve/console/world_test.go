@@ -66,6 +66,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 			"dead_letters": map[string]any{"put": dead, "held": dead}, "faults": []string{}}, true, nil
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
+		Finds:   []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
 		}}},

@@ -1,0 +1,84 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// lives are the events of a system: those whose ids begin with one or two. What follows is in each of
+// their fields.
+type lives struct{}
+
+func (lives) Lookups(id, _ string) []answer.Lookup {
+	said := id[min(3, len(id)):]
+	return []answer.Lookup{{Where: "queue" + said, Do: func(context.Context) (hits []api.Thing, err error) {
+		if strings.HasPrefix(id, "one") || strings.HasPrefix(id, "two") {
+			hits = append(hits, answer.EventHit("delivery", "event", "shop"+said, id, "an order"+said))
+		}
+		if strings.HasPrefix(id, "two") {
+			hits = append(hits, answer.JobHit("delivery", "q", "shop"+said, id, "a job"+said),
+				api.Thing{Kind: "person", System: "delivery", ID: id, Text: "a person" + said, Operation: "getPerson", Parameters: map[string]string{}})
+		}
+		return hits, nil
+	}}, {Where: "cellar" + said, Not: "it is locked" + said}}
+}
+
+func (lives) Explain(_ context.Context, owner, id string) (api.Explanation, error) {
+	said, known := strings.CutPrefix(id, "one")
+	if !known {
+		return api.Explanation{}, operation.Refuse(http.StatusNotFound, "nothing is known of it")
+	}
+	at, after := time.Now().Add(-time.Minute), .012
+	return api.Explanation{System: "delivery", Kind: "event", Owner: owner, ID: id, Type: "purchase" + said, Fate: api.FateInFlight, Summary: "It waits" + said,
+		Steps: []api.Step{{At: &at, What: "accepted", Where: "queue" + said, Text: "it was accepted" + said},
+			{At: &at, After: &after, What: "queued", Where: "queue q", Text: "it was put in", Related: []api.Thing{answer.JobHit("delivery", "q", "shop", "e3"+said, "its job")}}},
+		Next: []string{"It is tried again in 12 s" + said}, Unknown: []string{"queues forget" + said}, Failed: []api.Looked{{Where: "log" + said, Why: "it is away" + said}}}, nil
+}
+
+func TestTheBoxFindsEverything(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	for q, want := range map[string]string{"q": "/console/queues/q", "2": "/console/dead/delivery/2", "d3": "/console/dead/delivery/3", "e4": "/console/queues/q/job?id=e4&tenant=shop", " one ": "/console/explain?id=one&owner=shop&system=delivery"} {
+		if rec := w.ask("GET", "/console/find?q="+url.QueryEscape(q), nil); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != want {
+			t.Errorf("%s leads to %d %s, want %s", q, rec.Code, rec.Header().Get("Location"), want)
+		}
+	}
+	page := w.page("/console/find?q=two")
+	w.has(page, "an order · delivery · shop", "a job", "person", "getPerson", "delivery: queue", "delivery: cellar: it is locked")
+	for _, href := range []string{`href="/console/explain?id=two&amp;owner=shop&amp;system=delivery"`, `href="/console/queues/q/job?id=two&amp;tenant=shop"`, `href="/console/reference#getPerson"`} {
+		if !strings.Contains(page, href) {
+			t.Errorf("the page has no %s", href)
+		}
+	}
+	w.has(w.page("/console/find?q=nowhere"), "Nothing is called nowhere here.", "dead letters", "crm does not run in this instance", "tidemill find --scan")
+	w.has(w.page("/console/find"), "Paste an id into the box above")
+}
+
+func TestTheLifeOfAnEventIsExplained(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	page := w.page("/console/explain?system=delivery&owner=shop&id=one")
+	w.has(page, "in flight", "It waits", "It is tried again in 12 s", "it was accepted", "+12ms", "queues forget", "log could not be asked. it is away",
+		"tidemill explain one --system delivery --owner shop", "GET /api/v1/explain?id=one&owner=shop&system=delivery", "Copy as text", "in flight It waits")
+	if !strings.Contains(page, `href="/console/queues/q/job?id=e3&amp;tenant=shop"`) {
+		t.Error("the job of a step is no link")
+	}
+	w.has(w.page("/console/explain"), "Explain", "System", "Owner")
+	if rec := w.ask("GET", "/console/explain?system=delivery&id=other", nil); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "nothing is known of it") {
+		t.Errorf("an event that nobody knows is answered %d", rec.Code)
+	}
+	if rec := w.ask("GET", "/console/explain?system=crm&id=one", nil); rec.Code != http.StatusNotFound {
+		t.Errorf("a system that does not run is answered %d", rec.Code)
+	}
+	if !strings.Contains(w.page("/console/dead/delivery/1"), `href="/console/explain?id=d1&amp;owner=shop&amp;system=delivery"`) {
+		t.Error("a dead letter does not lead to what explains it")
+	}
+}
