@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,14 +65,14 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 	return out, err
 }
 
-// scopeOf is where one operation of a kind is active at a time.
+// scopeOf is where one operation of a kind is active at a time: a queue, a pipeline, a partner, a
+// system, or the one thing that is named.
 func scopeOf(q *api.OperationThings) string {
-	for _, s := range []string{q.Queue, q.Pipeline, q.Partner, q.System} {
-		if s != "" {
-			return s
-		}
+	scope := cmp.Or(q.Queue, q.Pipeline, q.Partner, q.System, "all")
+	if len(q.Seq)+len(q.IDs) == 1 { // one thing holds up no other
+		scope += fmt.Sprintf("/%x", sha256.Sum256(fmt.Append(nil, q.Seq, q.IDs, q.Tenant)))
 	}
-	return "all"
+	return scope
 }
 
 // look counts things, and looks at the first; most: at most so many are meant, 0: all.

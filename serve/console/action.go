@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -32,8 +31,9 @@ type question struct {
 	Request string // of the API
 	Section string
 	Crumbs  []link
-	Fields  *fields  // of a form for more than a yes
-	Edit    *editing // of a payload
+	Fields  *fields     // of a form for more than a yes
+	Edit    *editing    // of a payload
+	Many    *manyThings // of an operation
 
 	Action string // where the form goes, from a dialog too
 	Key    string
@@ -148,16 +148,4 @@ func command(words ...string) string {
 		}
 	}
 	return "tidemill " + strings.Join(words, " ")
-}
-
-// flags are the parameters of a choice as flags of a command.
-func flags(q url.Values, skip ...string) (words []string) {
-	for _, name := range []string{"system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "type", "since", "until", "state", "seq", "max"} {
-		for _, value := range q[name] {
-			if value != "" && !strings.Contains(strings.Join(skip, " "), name) {
-				words = append(words, "--"+name, value)
-			}
-		}
-	}
-	return words
 }

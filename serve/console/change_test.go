@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/operate"
+	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -79,11 +81,15 @@ func TestLimitsAreSetOfWhatWasSeen(t *testing.T) {
 func TestJobsAreChangedOneOrByFilter(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.has(w.page("/console/queues/q/remove?id=e3&tenant=shop"), "Remove 1 job of q?", "tidemill queue remove q e3 --tenant shop", "This cannot be taken back.")
-	w.has(w.page(w.confirm("/console/queues/q/remove?id=e3&tenant=shop", nil)), "Removed 1.")
-	w.has(w.page(w.confirm("/console/queues/q/promote?id=e2&tenant=shop", nil)), "Made due: 1.")
-	w.has(w.page(w.confirm("/console/queues/q/retry?id=e1&tenant=shop", nil)), "Waiting again: 1.")
-	w.has(w.page("/console/queues/q/retry?id=e1&tenant=shop"), "No job to retry")
+	const remove = "/console/queues/q/remove?id=e3&tenant=shop"
+	w.has(w.page(remove), "Remove 1 job?", "tidemill operations start jobs.remove --queue=q", "It cannot be taken back once it has begun.", "It begins 10 seconds after it is asked for.")
+	for _, path := range []string{remove, "/console/queues/q/promote?id=e2&tenant=shop", "/console/queues/q/retry?id=e1&tenant=shop"} {
+		at := w.starts(path, nil)
+		w.has(w.page("/console/books"), "Stop") // on every page
+		w.ends()
+		w.has(w.page(at), "done", "Changed 1")
+	}
+	w.has(w.page("/console/queues/q/retry?id=e1&tenant=shop"), "No job that this can be done to matches now.")
 	if st, err := w.queues.Stats(t.Context(), "q"); err != nil || st.Waiting != 3 || st.Delayed+st.Failed != 0 {
 		t.Errorf("the queue has %+v, %v", st, err)
 	}
@@ -134,12 +140,93 @@ func TestAPayloadWithOtherEndsOfLinesIsNotEditedInAForm(t *testing.T) {
 func TestDeadLettersAreReplayedAndDiscarded(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.has(w.page("/console/dead/replay?seq=1&system=delivery"), "Replay 1 dead letter?", "It is this one", "answered 422", "tidemill dead replay --system delivery --seq 1", "POST /api/v1/dead/replay?seq=1")
-	w.has(w.page(w.confirm("/console/dead/replay?seq=1", nil)), "Replaying 1.", "replaying")
-	w.has(w.page("/console/dead/replay?seq=1"), "Nothing to replay")
-	w.has(w.page(w.confirm("/console/dead/delete?seq=2&seq=3", nil)), "Discarded 2.")
+	w.has(w.page("/console/dead/replay?seq=1&system=delivery"), "Replay 1 dead letter?", "It is this one", "answered 422", "tidemill operations start dead.replay", "--seq=1", "POST /api/v1/operations?")
+	at := w.starts("/console/dead/replay?seq=1", nil)
+	w.has(w.page(at), "Replay of dead letters", "seq 1", "ada")
+	w.ends()
+	w.has(w.page(at), "done", "Changed 1")
+	w.has(w.page("/console/dead/replay?seq=1"), "No dead letter that this can be done to matches now.")
+	w.has(w.page("/console/dead/delete?seq=2&seq=3"), "Discard 2 dead letters?", "partner_error 2", "shop 2", "It begins 60 seconds after")
+	w.starts("/console/dead/delete?seq=2&seq=3", nil)
+	if n := len(w.letters()); n != 3 {
+		t.Errorf("%d dead letters are left before a discard may begin", n)
+	}
+	w.ends()
 	if ls := w.letters(); len(ls) != 1 || ls[0].State != deadletter.Replaying {
 		t.Errorf("%d dead letters are left", len(ls))
+	}
+	w.has(w.page("/console/operations"), "Replay of dead letters", "Discard of dead letters", "3 shown; these are all that match.")
+	w.has(w.page("/console/operations?state=failed"), "Nothing matches.")
+}
+
+// TestADiscardIsStoppedInItsTime holds that until an operation begins a form on every page stops it.
+func TestADiscardIsStoppedInItsTime(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	at := w.starts("/console/dead/delete?all=true", nil)
+	page := w.page("/console/config")
+	if w.has(page, "Discard of dead letters of ada: 3, begins in"); !strings.Contains(page, `action="`+at+`/stop"`) {
+		t.Error("the page has no form that stops it")
+	}
+	w.who.Role = caller.Viewer
+	if page := w.page("/console/queues"); !strings.Contains(text(page), "Discard of dead letters of ada") || strings.Contains(page, at+"/stop") {
+		t.Error("a viewer is shown how to stop it, or not that it is there")
+	}
+	if rec := w.ask("POST", at+"/stop", nil); rec.Code != http.StatusForbidden {
+		t.Errorf("a viewer who stops it is answered %d", rec.Code)
+	}
+	w.who.Role = caller.Admin
+	if rec := w.ask("POST", at+"/stop", nil); rec.Code != http.StatusSeeOther {
+		t.Errorf("the form is answered %d: %s", rec.Code, text(rec.Body.String()))
+	}
+	w.ends()
+	if n := len(w.letters()); n != 3 {
+		t.Errorf("%d dead letters are left of 3", n)
+	}
+	w.has(w.page(at), "stopped", "Stopped by ada")
+	if strings.Contains(w.page("/console/config"), at) {
+		t.Error("what is stopped is still on every page")
+	}
+}
+
+// TestWhatCouldNotBeChangedIsNamedAndDoneAgain has an operation meet a damaged dead letter.
+func TestWhatCouldNotBeChangedIsNamedAndDoneAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	at := w.starts("/console/dead/replay?all=true", url.Values{"rate": {"1/s"}})
+	if rec := w.ask("GET", at+"/again", nil); rec.Code != http.StatusConflict {
+		t.Errorf("nothing failed, and again is answered %d", rec.Code)
+	}
+	if rec := w.ask("GET", "/console/operations/none", nil); rec.Code != http.StatusNotFound {
+		t.Errorf("an operation that there is not is answered %d", rec.Code)
+	}
+	o, err := w.moves.Change(t.Context(), strings.TrimPrefix(at, "/console/operations/"), func(o *bulk.Operation) error {
+		o.State, o.Ended, o.Failed = bulk.Done, time.Now(), map[string]int{"damaged": 1}
+		o.Failures = []bulk.Failure{{Key: operate.Key{Lo: 2}.String(), ID: "d2", Owner: "shop", Reason: "damaged"}}
+		return nil
+	})
+	if err != nil || o.Rate == 0 {
+		t.Fatal(o, err)
+	}
+	w.has(w.page(at), "What could not be changed", "d2", "damaged", "Again for those that failed")
+	w.has(w.page(at+"/again"), "Replay 1 dead letter?", "answered 422")
+	w.starts(at+"/again", nil)
+	w.ends()
+	for _, l := range w.letters() {
+		if is := l.State == deadletter.Replaying; is != (l.Seq == 2) {
+			t.Errorf("dead letter %d is %s", l.Seq, l.State)
+		}
+	}
+}
+
+func TestARateIsOneOrRefused(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	form := w.form("/console/dead/replay?all=true")
+	form.Set("rate", "fast")
+	rec := w.ask("POST", "/console/dead/replay?all=true", form)
+	if w.has(rec.Body.String(), "rate=", "Replay 3 dead letters?"); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="fast"`) {
+		t.Errorf("it is answered %d", rec.Code)
 	}
 }
 
@@ -155,8 +242,9 @@ func TestAllAreThoseThatWereSeen(t *testing.T) {
 	if err := w.dead.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "s2s.p", Message: late, At: time.Now().Add(time.Second)}}); err != nil {
 		t.Fatal(err)
 	}
-	w.has(w.page(link), "Discard 3 dead letters?", "--pipeline s2s.p")
-	w.confirm(link, nil)
+	w.has(w.page(link), "Discard 3 dead letters?", "--pipeline=s2s.p")
+	w.starts(link, nil)
+	w.ends()
 	if ls := w.letters(); len(ls) != 1 || ls[0].ID != "late" {
 		t.Errorf("%d dead letters are left", len(ls))
 	}
@@ -173,17 +261,30 @@ func TestManyAreTyped(t *testing.T) {
 	}
 	const all = "/console/dead/delete?all=true"
 	w.has(w.page(all), "Discard 1,001 dead letters", "Type 1,001 to go on")
-	rec := w.ask("POST", all, url.Values{"key": {"k"}})
-	if rec.Code != http.StatusUnprocessableEntity || len(w.letters()) != 1001 {
-		t.Errorf("without the number it is answered %d, and %d are left", rec.Code, len(w.letters()))
+	rec := w.ask("POST", all, w.form(all))
+	if rec.Code != http.StatusUnprocessableEntity {
+		t.Errorf("without the number it is answered %d", rec.Code)
 	}
 	w.has(rec.Body.String(), "Nothing was changed. Type 1,001 to go on.")
-	w.has(w.page(w.confirm(all, url.Values{"word": {"1001"}})), "Discarded 1,001.")
+	if rec := w.ask("POST", all, url.Values{"key": {"k"}, "word": {"1001"}}); rec.Code != http.StatusUnprocessableEntity {
+		t.Errorf("without a preview it is answered %d", rec.Code)
+	}
+	w.ends()
+	if n := len(w.letters()); n != 1001 {
+		t.Errorf("%d are left", n)
+	}
+	w.starts(all, url.Values{"word": {"1001"}})
+	w.ends()
+	if n := len(w.letters()); n != 0 {
+		t.Errorf("%d are left of those that were discarded", n)
+	}
 
 	w = newWorld(t, in("production"))
 	w.fill("")
 	w.has(w.page("/console/dead/delete?all=true"), "Type production to go on", "production")
-	if rec := w.ask("POST", "/console/dead/delete?all=true", url.Values{"word": {"3"}}); rec.Code != http.StatusUnprocessableEntity {
+	form := w.form(all)
+	form.Set("word", "3")
+	if rec := w.ask("POST", all, form); rec.Code != http.StatusUnprocessableEntity {
 		t.Errorf("in production it is answered %d without its name", rec.Code)
 	}
 }
@@ -193,10 +294,12 @@ func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	const at = "/console/queues/q/retry?id=e1&tenant=shop"
-	form := url.Values{"key": {hidden(w, w.page(at), "key")}}
+	form := w.form(at)
 	first, second := w.ask("POST", at, form), w.ask("POST", at, form)
 	if first.Code != http.StatusSeeOther || second.Code != http.StatusSeeOther || first.Header().Get("Location") != second.Header().Get("Location") {
 		t.Errorf("answered %d to %s, then %d to %s", first.Code, first.Header().Get("Location"), second.Code, second.Header().Get("Location"))
 	}
-	w.has(w.page(second.Header().Get("Location")), "Waiting again: 1.")
+	w.ends()
+	w.has(w.page(second.Header().Get("Location")), "Changed 1")
+	w.has(w.page("/console/operations"), "2 shown; these are all that match.")
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/serve/access"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 )
@@ -48,7 +49,8 @@ type Console struct {
 	assets    *assets
 	templates templates
 	roles     map[string]caller.Role // that operations are for, by their ids
-	standing  standing
+	standing  shared[*api.Overview]
+	moves     shared[[]api.Operation] // that are active
 	doctor    doctor
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -64,7 +63,7 @@ func showDeadLetters(v *visit) (*view, error) {
 	p.Active = v.active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "since", "until", "state", "id", "seq")
 	p.All = len(p.Active) == 0
 	q := v.query()
-	for _, name := range []string{"cursor", "limit", "order", "done", "n", "count", "state", "back"} {
+	for _, name := range []string{"cursor", "limit", "order", "done", "count", "state", "back"} {
 		q.Del(name)
 	}
 	// What dies from now on is no part of what somebody sees and chooses.
@@ -207,82 +206,6 @@ func deadOriginal(v *visit) (*view, error) {
 	}
 	return nil, v.download(l.ID, l.Original, l.OriginalBase64)
 }
-
-// movingDead is an action on dead letters that are chosen by number or by filter.
-func movingDead(o operation.Operation[api.DeadMove, api.Moved], verb, said, button string, careful bool, texts ...string) *action {
-	read := func(v *visit) (*api.DeadMove, error) {
-		q := &api.DeadMove{}
-		err := o.Parse(v.query(), q)
-		return q, err
-	}
-	return &action{path: "dead/" + verb, op: o.ID,
-		ask: func(v *visit) (*question, error) {
-			q, err := read(v)
-			if err != nil {
-				return nil, err
-			}
-			out := &question{Texts: texts, Careful: careful, Section: "dead", Crumbs: []link{{"Dead letters", address("dead")}}, Back: v.back(address("dead")), Request: request(o, q)}
-			words := append([]string{"dead", verb}, q.IDs...)
-			if words = append(words, flags(v.query(), "state")...); q.All {
-				words = append(words, "--all")
-			}
-			out.CLI = command(words...)
-			q.DryRun = true
-			n, err := call(v, o, q)
-			if err != nil {
-				return nil, err
-			}
-			out.Title, out.Button, out.Word = fmt.Sprintf("%s %s?", button, many(n.Count, "dead letter")), button+" "+many(n.Count, "dead letter"), v.wordFor(n.Count)
-			out.Sample = sampleOf(v, q)
-			if n.Count == 0 {
-				out.Title, out.Nothing = "Nothing to "+verb, "No dead letter that is held matches now. It may be on its way again already."
-			}
-			return out, nil
-		},
-		do: func(v *visit) (string, error) {
-			q, err := read(v)
-			if err != nil {
-				return "", err
-			}
-			probe := *q
-			probe.DryRun = true
-			n, err := call(v, o, &probe)
-			if err != nil {
-				return "", err
-			}
-			if word := v.wordFor(n.Count); word != "" {
-				if err := v.typed(word); err != nil {
-					return "", err
-				}
-			}
-			moved, err := change(v, o, q)
-			return done(v.back(address("dead")), said, moved.Count), err
-		}}
-}
-
-// sampled is how many dead letters an action shows before it is done.
-const sampled = 20
-
-func sampleOf(v *visit, q *api.DeadMove) (all []link) {
-	f := &api.DeadFilter{IDs: q.IDs, Dead: q.Dead, State: "held", Page: operation.Page{Order: "newest", Limit: sampled}}
-	f.Max = 0
-	p := look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
-		return api.ListDead.Page(ctx, v.API, f)
-	})
-	for i := range p.Has.Items {
-		l := &p.Has.Items[i].DeadLetter
-		all = append(all, link{fmt.Sprintf("%d · %s · %s · %s", l.Seq, l.Pipeline, cut(l.ID), cut(l.Cause)), deadAddress(l)})
-	}
-	return all
-}
-
-var (
-	replayDead = movingDead(api.ReplayDead, "replay", "replayed", "Replay", false,
-		"Each is worked on again from the start, with its payload as it is now. If it succeeds the dead letter is gone; if it fails it stays, with one more replay in its history.",
-		"What dies from now on is not part of it.")
-	discardDead = movingDead(api.DeleteDead, "delete", "discarded", "Discard", true,
-		"Dead letters are removed with their payloads, and are counted as discarded. They are never delivered.", "This cannot be taken back.")
-)
 
 // editDead replaces the payload of a dead letter. The original stays beside it.
 var editDead = &action{path: "dead/{system}/{seq}/edit", op: api.EditDead.ID,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +27,7 @@ var places = [][]place{
 		{"queues", "Queues", "queues", "q", "listQueues"},
 	},
 	{
+		{"operations", "Operations", "operations", "p", "listOperations"},
 		{"books", "Books", "books", "b", "getAudit"},
 		{"instances", "Instances", "instances", "i", "getStatus"},
 		{"health", "Health", "health", "h", "getDoctor"},
@@ -95,31 +95,24 @@ func (v *view) Asked(name string) string { return v.query().Get(name) }
 // Now is when the page was made.
 func (v *view) Now() *moment { return v.When(v.at) }
 
-// dones are what was done before this page, in words; %s is how many. The address says which, and no
+// dones are what was done before this page, in words. The address says which, and no
 // text of its own.
 var dones = map[string]string{
 	"paused": "Paused.", "resumed": "Resumed.", "draining": "It takes no new jobs; what is there is worked on.", "settings": "The settings are in force.",
 	"saved": "The payload was replaced.", "preferences": "Saved.", "ended": "The session is ended.",
-	"replayed": "Replaying %s.", "discarded": "Discarded %s.", "retried": "Waiting again: %s.", "promoted": "Made due: %s.", "removed": "Removed %s.", "cleaned": "Forgotten: %s.",
+	"started": "The operation is asked for. This page says how far it is.", "stopped": "The operation is stopped.",
 }
 
 // Done says what was done before this page.
-func (v *view) Done() string {
-	text := dones[v.query().Get("done")]
-	n, _ := strconv.Atoi(v.query().Get("n"))
-	return strings.Replace(text, "%s", number(n), 1)
-}
+func (v *view) Done() string { return dones[v.query().Get("done")] }
 
-// done is an address that says what was done, and how many times if that is a question.
-func done(to, what string, count ...int) string {
+// done is an address that says what was done.
+func done(to, what string) string {
 	q := url.Values{"done": {what}}
-	for _, n := range count {
-		q.Set("n", strconv.Itoa(n))
-	}
 	path, had, _ := strings.Cut(to, "?")
 	if old, err := url.ParseQuery(had); err == nil {
 		for name, values := range old {
-			if name != "done" && name != "n" {
+			if name != "done" {
 				q[name] = values
 			}
 		}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 
@@ -145,63 +144,6 @@ func jobPayload(v *visit) (*view, error) {
 	return nil, v.download(j.ID, j.Payload, j.PayloadBase64)
 }
 
-// moving is an action on jobs that are chosen by id or by filter.
-func moving(o operation.Operation[api.JobMove, api.Counted], verb, said, button string, careful bool, texts ...string) *action {
-	read := func(v *visit) (*api.JobMove, error) {
-		q := &api.JobMove{}
-		if err := o.Parse(v.query(), q); err != nil {
-			return nil, err
-		}
-		q.Queue = v.r.PathValue("queue")
-		return q, nil
-	}
-	return &action{path: "queues/{queue}/" + verb, op: o.ID,
-		ask: func(v *visit) (*question, error) {
-			q, err := read(v)
-			if err != nil {
-				return nil, err
-			}
-			back := v.back(address("queues", q.Queue, "jobs"))
-			out := &question{Texts: texts, Careful: careful, Section: "queues", Crumbs: queueCrumbs(q.Queue), Back: back}
-			out.Request = request(o, q)
-			words := append([]string{"queue", verb, q.Queue}, q.IDs...)
-			if words = append(words, flags(v.query(), "state", "since", "seq")...); q.All {
-				words = append(words, "--all")
-			}
-			out.CLI = command(words...)
-			q.DryRun = true
-			n, err := call(v, o, q)
-			if err != nil {
-				return nil, err
-			}
-			out.Title = fmt.Sprintf("%s %s of %s?", button, many(n.Count, "job"), q.Queue)
-			out.Button, out.Word = button+" "+many(n.Count, "job"), v.wordFor(n.Count)
-			if n.Count == 0 {
-				out.Title, out.Nothing = "No job to "+verb, "No job of "+q.Queue+" that this can be done to matches now."
-			}
-			return out, nil
-		},
-		do: func(v *visit) (string, error) {
-			q, err := read(v)
-			if err != nil {
-				return "", err
-			}
-			probe := *q
-			probe.DryRun = true
-			n, err := call(v, o, &probe)
-			if err != nil {
-				return "", err
-			}
-			if word := v.wordFor(n.Count); word != "" {
-				if err := v.typed(word); err != nil {
-					return "", err
-				}
-			}
-			moved, err := change(v, o, q)
-			return done(v.back(address("queues", q.Queue, "jobs")), said, moved.Count), err
-		}}
-}
-
 // many counts things in words.
 func many(n int, what string) string {
 	if n == 1 {
@@ -209,17 +151,6 @@ func many(n int, what string) string {
 	}
 	return number(n) + " " + what + "s"
 }
-
-var (
-	retryJobs = moving(api.RetryJobs, "retry", "retried", "Retry", false,
-		"Failed jobs wait again, as if they were added now.", "Each has a dead letter too. Discard that, or its replay sends the event once more.")
-	promoteJobs = moving(api.PromoteJobs, "promote", "promoted", "Make due", false,
-		"Jobs that are put off become due now. Limits and pauses still hold.")
-	removeJobs = moving(api.RemoveJobs, "remove", "removed", "Remove", true,
-		"Jobs that wait or are put off are taken out. They are counted as skipped, and are never delivered.", "This cannot be taken back.")
-	cleanJobs = moving(api.CleanJobs, "clean", "cleaned", "Forget", true,
-		"Jobs that have ended are forgotten. Their events stay counted; their payloads are gone from the queue.", "This cannot be taken back.")
-)
 
 // editJob replaces the payload of a job.
 var editJob = &action{path: "queues/{queue}/edit", op: api.EditJob.ID,

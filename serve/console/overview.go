@@ -39,7 +39,7 @@ func showOverview(v *visit) (*view, error) {
 		})
 	})
 	ask(api.GetOverview.ID, func() {
-		o.Stands = look(v, func(context.Context) (*api.Overview, error) { return v.standing.of(v) })
+		o.Stands = look(v, func(context.Context) (*api.Overview, error) { return v.stands() })
 	})
 	ask(api.ListQueues.ID, func() {
 		if o.Queues = listQueues(v); len(o.Queues.Has) > 0 {

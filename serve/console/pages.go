@@ -15,6 +15,8 @@ func pages() []page {
 		{"queues/{queue}/job", showJob},
 		{"dead", showDeadLetters},
 		{"dead/{system}/{seq}", showDeadLetter},
+		{"operations", showOperations},
+		{"operations/{id}", showOperation},
 		{"books", showBooks},
 		{"instances", showInstances},
 		{"health", showHealth},
@@ -32,6 +34,7 @@ func actions() []*action {
 		pauseQueue, resumeQueue, drainQueue, setQueue,
 		retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
 		replayDead, discardDead, editDead,
+		stopOperation, againOperation,
 		pausePipeline, resumePipeline,
 	}
 }

@@ -55,7 +55,8 @@ type view struct {
 	Section string // of the navigation, that the page is in
 	Live    bool   // its figures are fetched again while somebody looks
 	Body    any
-	Stands  *api.Overview // how all stands; nil: it is not known
+	Stands  *api.Overview   // how all stands; nil: it is not known
+	Running []api.Operation // that are scheduled or run
 }
 
 // link is a place to go to.
@@ -64,7 +65,8 @@ type link struct{ Text, Href string }
 // render writes a page. It is made whole before it is sent, so that an error is a page too.
 func (v *visit) render(status int, page *view) {
 	page.visit = v
-	page.Stands, _ = v.standing.of(v) // the overview says why
+	page.Stands, _ = v.stands() // the overview says why
+	page.Running = v.running()
 	var out bytes.Buffer
 	if err := v.templates.execute(&out, page); err != nil {
 		v.Log.ErrorContext(v.r.Context(), "console", "path", v.r.URL.Path, "error", err)
@@ -144,6 +146,7 @@ func change[Q, A any](v *visit, o operation.Operation[Q, A], q *Q) (A, error) {
 	if key := v.r.FormValue("key"); v.Once && key != "" {
 		client = client.Once(key)
 	}
+	defer v.moves.forget()
 	return o.Call(context.WithoutCancel(v.r.Context()), client, q)
 }
 
@@ -177,7 +180,6 @@ func (v *visit) with(pairs ...string) string {
 	q := v.query()
 	q.Del("cursor")
 	q.Del("done")
-	q.Del("n")
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if q.Del(pairs[i]); pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])

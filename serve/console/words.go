@@ -91,9 +91,9 @@ func cut(s string) string {
 // colour for each.
 func tone(state string) string {
 	switch strings.ToLower(state) {
-	case "running", "ok", "closed", "completed", "delivered", "balanced", "open for jobs", "accepted":
+	case "running", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted":
 		return "good"
-	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held":
+	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
 		return "warn"
 	case "failed", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
 		return "bad"

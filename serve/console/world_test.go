@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -17,9 +18,12 @@ import (
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/state/bulk"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
@@ -36,7 +40,10 @@ type world struct {
 	dead    deadletter.Store
 	pages   *console.Console
 	audit   func(context.Context) (any, bool, error)
-	checked int // times that the doctor looked
+	checked int           // times that the doctor looked
+	later   time.Duration // that the clock of operations is ahead
+	moves   bulk.Store    // operations
+	operate func(context.Context) error
 }
 
 type part func(*world, *admin.Parts, *console.Parts)
@@ -51,7 +58,7 @@ func in(environment string) part {
 
 func newWorld(t *testing.T, parts ...part) *world {
 	t.Helper()
-	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000})}
+	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory()}
 	var err error
 	if w.dead, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		t.Fatal(err)
@@ -67,6 +74,8 @@ func newWorld(t *testing.T, parts ...part) *world {
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
 		Finds:   []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
+		Bulk:    w.moves,
+		Now:     func() time.Time { return time.Now().Add(w.later) },
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
 		}}},
@@ -79,6 +88,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 		p(w, &a, &c)
 	}
 	does := admin.New(a)
+	w.operate = does.Operate("one")
 	c.API, c.Operations = operation.Inside(does.Inside()), does.Operations()
 	if w.pages, err = console.New(c); err != nil {
 		t.Fatal(err)
@@ -139,7 +149,7 @@ func (w *world) page(path string) string {
 // does, and sends it. It returns where the browser is sent.
 func (w *world) confirm(path string, more url.Values) string {
 	w.Helper()
-	form := url.Values{"key": {hidden(w, w.page(path), "key")}}
+	form := w.form(path)
 	for name, values := range more {
 		form[name] = values
 	}
@@ -148,6 +158,39 @@ func (w *world) confirm(path string, more url.Values) string {
 		w.Fatalf("the form of %s is answered %d: %s", path, rec.Code, text(rec.Body.String()))
 	}
 	return rec.Header().Get("Location")
+}
+
+// form is what the form of an action carries along.
+func (w *world) form(path string) url.Values {
+	w.Helper()
+	form := url.Values{}
+	for _, m := range carried.FindAllStringSubmatch(w.page(path), -1) {
+		form.Set(m[1], unescape.Replace(m[2]))
+	}
+	return form
+}
+
+// starts confirms an action that starts an operation, and returns its page.
+func (w *world) starts(path string, more url.Values) string {
+	w.Helper()
+	to, _, _ := strings.Cut(w.confirm(path, more), "?")
+	if !strings.HasPrefix(to, "/console/operations/") {
+		w.Fatalf("%s leads to %s", path, to)
+	}
+	return to
+}
+
+// ends lets operations end: those that begin after a while too.
+func (w *world) ends() {
+	w.Helper()
+	for w.later += 2 * time.Minute; ; w.later += time.Second {
+		if err := w.operate(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		if !strings.Contains(w.page("/console/operations?state=active"), "<tbody>") {
+			return
+		}
+	}
 }
 
 // hidden is the value of a field that a form carries along.
@@ -161,6 +204,7 @@ func hidden(w *world, page, name string) string {
 }
 
 var (
+	carried  = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 	unescape = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&lt;", "<", "&gt;", ">", "&#43;", "+", "&amp;", "&")
 	tags     = regexp.MustCompile(`(?s)<script.*?</script>|<[^>]*>`)
 	spaces   = regexp.MustCompile(`\s+`)
@@ -216,6 +260,14 @@ func (w *world) fill(said string) {
 		dead = append(dead, tidemill.DeadLetter{Pipeline: "s2s.p", Message: m, Kind: tidemill.Partner, Cause: "answered 422" + said, Tries: 3, At: time.Now().Add(-time.Duration(i+1) * time.Minute), Row: []byte(`{"status":422,"body":"no"}`)})
 	}
 	if err := w.dead.Put(ctx, dead); err != nil {
+		w.Fatal(err)
+	}
+	filter, err := json.Marshal(&api.OperationThings{IDs: []string{"d1" + said}, Dead: api.Dead{Pipeline: "p" + said}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := w.moves.Add(ctx, &bulk.Operation{ID: "op", Kind: api.DeadReplay, Scope: "p", Filter: filter, By: "ada" + said, StoppedBy: "eve" + said, State: bulk.Stopped, Total: 9,
+		Progress: bulk.Progress{Failed: map[string]int{"damaged": 1}, Failures: []bulk.Failure{{Key: "/0/1", ID: "d1" + said, Owner: "shop" + said, Reason: "damaged"}}}, Why: "it broke" + said, Made: time.Now().Add(-time.Hour), Ended: time.Now()}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -36,7 +36,7 @@ async function login(c) {
 const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
 
 const pages = ['', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
-  'dead/replay?seq=1', 'dead/delete?all=true', 'books', 'instances', 'health', 'config', 'reference', 'me', 'menu', 'find?q=nowhere', 'nowhere']
+  'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'explain', 'books', 'instances', 'health', 'config', 'reference', 'me', 'menu', 'find?q=nowhere', 'nowhere']
 
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [1280, 320]) {
@@ -113,8 +113,8 @@ async function mend() {
   if (await page.evaluate(() => document.activeElement.textContent) !== 'Replay') failures.push('a dialog does not give back the focus')
   await page.click('main a:has-text("Replay")')
   await page.click('dialog button:has-text("Replay 1 dead letter")')
-  await page.waitForURL(/done=replayed/)
-  await seen(page, 'Replaying 1.', 'the replay')
+  await page.waitForURL(/done=started/)
+  await seen(page, 'Replay of dead letters', 'the replay')
   await c.close()
   const phone = await context({ viewport: { width: 320, height: 640 }, colorScheme: 'dark', deviceScaleFactor: 1 })
   const small = await login(phone)
