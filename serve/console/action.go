@@ -48,16 +48,17 @@ func (a *action) view(v *visit, q *question) *view {
 	return &view{file: "ask", Title: q.Title, Section: q.Section, Crumbs: q.Crumbs, Body: q}
 }
 
-func (a *action) allowed(v *visit) error {
-	if v.may(a.op) {
+// allowed refuses a page, or what it does, to who may not do its operation.
+func (v *visit) allowed(what, id string) error {
+	if v.may(id) {
 		return nil
 	}
-	return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", a.op, v.roles[a.op], v.who.Name, v.who.Role)
+	return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, v.roles[id], v.who.Name, v.who.Role)
 }
 
 // show is the page that asks.
 func (a *action) show(v *visit) (*view, error) {
-	if err := a.allowed(v); err != nil {
+	if err := v.allowed(a.op, a.op); err != nil {
 		return nil, err
 	}
 	q, err := a.ask(v)
@@ -77,7 +78,7 @@ func (w *wrong) Error() string { return w.text }
 
 // post does it, and goes on to the page that shows what became of it.
 func (a *action) post(v *visit) (*view, error) {
-	if err := a.allowed(v); err != nil {
+	if err := v.allowed(a.op, a.op); err != nil {
 		return nil, err
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, largestForm)

@@ -148,6 +148,7 @@ type letterPage struct {
 	Changed  []changed
 	Answer   *payload
 	Explain  string // the page that explains its message
+	Changes  *part[[]api.Change]
 }
 
 // Move is the page of an action on it.
@@ -172,6 +173,7 @@ func showDeadLetter(v *visit) (*view, error) {
 		return nil, err
 	}
 	p := &letterPage{Letter: l, Explain: explainAddress(l.System, ownerOf(&l), l.ID)}
+	p.Changes = lastChanges(v, strconv.FormatInt(l.Seq, 10))
 	for _, r := range reasons {
 		if r.Name == l.Reason {
 			p.Reason = r

@@ -31,6 +31,7 @@ var places = [][]place{
 		{"books", "Books", "books", "b", "getAudit"},
 		{"instances", "Instances", "instances", "i", "getStatus"},
 		{"health", "Health", "health", "h", "getDoctor"},
+		{"audit", "Audit trail", "audit", "a", "listAuditTrail"},
 		{"config", "Configuration", "config", "c", "getConfig"},
 	},
 	{

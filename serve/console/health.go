@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -65,8 +64,8 @@ func (d *doctor) look(v *visit) (h health) {
 }
 
 func showHealth(v *visit) (*view, error) {
-	if !v.may(api.GetDoctor.ID) {
-		return nil, operation.Refuse(http.StatusForbidden, "Health is for the role %v, and %s has the role %v.", v.roles[api.GetDoctor.ID], v.who.Name, v.who.Role)
+	if err := v.allowed("Health", api.GetDoctor.ID); err != nil {
+		return nil, err
 	}
 	return &view{file: "health", Title: "Health", Section: "health", Body: v.doctor.look(v)}, nil
 }

@@ -18,6 +18,7 @@ func pages() []page {
 		{"operations", showOperations},
 		{"operations/{id}", showOperation},
 		{"books", showBooks},
+		{"audit", showTrail},
 		{"instances", showInstances},
 		{"health", showHealth},
 		{"config", showConfig},

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +25,7 @@ func everyPage(said string) []string {
 		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
 		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
-		"/console/find?q=" + url.QueryEscape("two"+said), "/console/explain", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
+		"/console/find?q=" + url.QueryEscape("two"+said), "/console/explain", "/console/audit", "/console/audit?check=yes&outcome=refused", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
 }
 
 func TestEveryPageIsThere(t *testing.T) {
@@ -109,23 +108,16 @@ func TestPagesAreTurnedBothWays(t *testing.T) {
 	if err := w.queues.Add(t.Context(), jobs, nil); err != nil {
 		t.Fatal(err)
 	}
-	turn := func(page, rel string) string {
-		m := regexp.MustCompile(`<a rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(page)
-		if m == nil {
-			t.Fatalf("there is no page %s: %s", rel, text(page))
-		}
-		return unescape.Replace(m[1])
-	}
 	first := w.page("/console/queues/q/jobs?limit=25")
 	w.has(first, "e59", "e35", "25 shown; there are more.")
-	second := w.page(turn(first, "next"))
+	second := w.page(w.turned(first, "next"))
 	w.has(second, "e34", "e10")
-	third := w.page(turn(second, "next"))
+	third := w.page(w.turned(second, "next"))
 	w.has(third, "e09", "e00")
 	if strings.Contains(third, `rel="next"`) {
 		t.Error("the last page has a next one")
 	}
-	if again := w.page(turn(second, "prev")); !strings.Contains(again, "e59") || strings.Contains(again, "e34<") {
+	if again := w.page(w.turned(second, "prev")); !strings.Contains(again, "e59") || strings.Contains(again, "e34<") {
 		t.Errorf("the page before is another one: %s", text(again))
 	}
 }

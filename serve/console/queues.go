@@ -76,6 +76,7 @@ type queuePage struct {
 	Why      []string // what its jobs wait for
 	Settings []setting
 	Rates    part[*trend]
+	Changes  *part[[]api.Change]
 }
 
 type setting struct{ Name, Value, Help string }
@@ -88,7 +89,7 @@ func showQueue(v *visit) (*view, error) {
 	}
 	pipeline, _, err := pipelineOf(v, name)
 	p := &queuePage{Queue: q, Why: append(whyPipeline(pipeline, err), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
-	p.Rates = trendOf(v, "queue:"+name)
+	p.Rates, p.Changes = trendOf(v, "queue:"+name), lastChanges(v, name)
 	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 

@@ -95,7 +95,7 @@ func tone(state string) string {
 		return "good"
 	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
 		return "warn"
-	case "failed", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
+	case "failed", "refused", "unknown", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
 		return "bad"
 	case "leased", "started", "starting", "in flight":
 		return "busy"

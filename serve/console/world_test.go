@@ -29,6 +29,8 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/trail"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -43,6 +45,7 @@ type world struct {
 	checked int           // times that the doctor looked
 	later   time.Duration // that the clock of operations is ahead
 	moves   bulk.Store    // operations
+	trail   trail.Trail
 	operate func(context.Context) error
 }
 
@@ -58,7 +61,7 @@ func in(environment string) part {
 
 func newWorld(t *testing.T, parts ...part) *world {
 	t.Helper()
-	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory()}
+	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory()}
 	var err error
 	if w.dead, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		t.Fatal(err)
@@ -73,8 +76,8 @@ func newWorld(t *testing.T, parts ...part) *world {
 			"dead_letters": map[string]any{"put": dead, "held": dead}, "faults": []string{}}, true, nil
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
-		Finds:   []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
-		Bulk:    w.moves,
+		Finds: []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
+		Bulk:  w.moves, Trail: w.trail,
 		Now:     func() time.Time { return time.Now().Add(w.later) },
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
@@ -193,6 +196,16 @@ func (w *world) ends() {
 	}
 }
 
+// turned is the address of the page before or after one.
+func (w *world) turned(page, rel string) string {
+	w.Helper()
+	m := regexp.MustCompile(`<a rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(page)
+	if m == nil {
+		w.Fatalf("there is no page %s: %s", rel, text(page))
+	}
+	return unescape.Replace(m[1])
+}
+
 // hidden is the value of a field that a form carries along.
 func hidden(w *world, page, name string) string {
 	w.Helper()
@@ -260,6 +273,13 @@ func (w *world) fill(said string) {
 		dead = append(dead, tidemill.DeadLetter{Pipeline: "s2s.p", Message: m, Kind: tidemill.Partner, Cause: "answered 422" + said, Tries: 3, At: time.Now().Add(-time.Duration(i+1) * time.Minute), Row: []byte(`{"status":422,"body":"no"}`)})
 	}
 	if err := w.dead.Put(ctx, dead); err != nil {
+		w.Fatal(err)
+	}
+	seq, err := w.trail.Begin(ctx, trail.Entry{At: time.Now().Add(-time.Hour), Who: "eve" + said, Role: "viewer", Via: "password" + said, From: "192.0.2.1", Operation: "pauseQueue" + said, Thing: "q" + said, Filter: "x=" + said, Request: "r" + said})
+	if err == nil {
+		err = w.trail.End(ctx, seq, trail.End{Ended: time.Now(), Outcome: trail.Refused, Status: 403, Detail: "no" + said, Before: said, After: `{"paused":true}`})
+	}
+	if err != nil {
 		w.Fatal(err)
 	}
 	filter, err := json.Marshal(&api.OperationThings{IDs: []string{"d1" + said}, Dead: api.Dead{Pipeline: "p" + said}})
