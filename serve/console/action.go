@@ -14,7 +14,7 @@ type action struct {
 	path string
 	op   string // the operation that does it
 	ask  func(*visit) (*question, error)
-	do   func(*visit) (to string, err error)
+	do   func(*visit) (to string, err error) // to is empty where it has answered
 }
 
 // question is what the page of an action asks.
@@ -33,6 +33,7 @@ type question struct {
 	Crumbs  []link
 	Fields  *fields     // of a form for more than a yes
 	Edit    *editing    // of a payload
+	Inputs  []input     // of a form of a few fields
 	Many    *manyThings // of an operation
 
 	Action string // where the form goes, from a dialog too
@@ -98,7 +99,9 @@ func (a *action) post(v *visit) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.redirect(to)
+	if to != "" { // else it has answered
+		v.redirect(to)
+	}
 	return nil, nil
 }
 

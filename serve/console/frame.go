@@ -32,6 +32,7 @@ var places = [][]place{
 		{"instances", "Instances", "instances", "i", "getStatus"},
 		{"health", "Health", "health", "h", "getDoctor"},
 		{"audit", "Audit trail", "audit", "a", "listAuditTrail"},
+		{"access", "Access", "access", "u", "listUsers"},
 		{"config", "Configuration", "config", "c", "getConfig"},
 	},
 	{
@@ -101,6 +102,7 @@ func (v *view) Now() *moment { return v.When(v.at) }
 var dones = map[string]string{
 	"paused": "Paused.", "resumed": "Resumed.", "draining": "It takes no new jobs; what is there is worked on.", "settings": "The settings are in force.",
 	"saved": "The payload was replaced.", "preferences": "Saved.", "ended": "The session is ended.",
+	"added": "The user was added.", "role": "The role was changed.", "password": "The password was changed.", "userremoved": "The user was removed.", "revoked": "The token was revoked.",
 	"started": "The operation is asked for. This page says how far it is.", "stopped": "The operation is stopped.",
 }
 

@@ -23,6 +23,7 @@ func pages() []page {
 		{"health", showHealth},
 		{"config", showConfig},
 		{"reference", showReference},
+		{"access", showAccess},
 		{"me", showMe},
 		{"find", showFind},
 		{"explain", showExplain},
@@ -36,6 +37,7 @@ func actions() []*action {
 		retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
 		replayDead, discardDead, editDead,
 		stopOperation, againOperation,
+		addUser, setUserRole, setUserPassword, removeUser, makeToken, revokeToken, endAnySession, setMyPassword,
 		pausePipeline, resumePipeline,
 	}
 }

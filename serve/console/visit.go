@@ -139,11 +139,11 @@ func call[Q, A any](v *visit, o operation.Operation[Q, A], q *Q) (A, error) {
 	return o.Call(ctx, v.API, q)
 }
 
-// change asks an operation to change something, once for the key of the form. It is not given up
+// change asks an operation to change something, once for the key of the form, unless it has a secret. It is not given up
 // because the browser is gone.
 func change[Q, A any](v *visit, o operation.Operation[Q, A], q *Q) (A, error) {
 	client := v.API
-	if key := v.r.FormValue("key"); v.Once && key != "" {
+	if key := v.r.FormValue("key"); v.Once && key != "" && !o.Secret {
 		client = client.Once(key)
 	}
 	defer v.moves.forget()

@@ -22,6 +22,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console"
+	state "github.com/tidemill/tidemill/state/access"
+	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -46,6 +48,7 @@ type world struct {
 	later   time.Duration // that the clock of operations is ahead
 	moves   bulk.Store    // operations
 	trail   trail.Trail
+	grants  state.Store
 	operate func(context.Context) error
 }
 
@@ -61,7 +64,7 @@ func in(environment string) part {
 
 func newWorld(t *testing.T, parts ...part) *world {
 	t.Helper()
-	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory()}
+	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory(), grants: tableaccess.Memory()}
 	var err error
 	if w.dead, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		t.Fatal(err)
@@ -77,7 +80,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
 		Finds: []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
-		Bulk:  w.moves, Trail: w.trail,
+		Bulk:  w.moves, Trail: w.trail, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
 		Now:     func() time.Time { return time.Now().Add(w.later) },
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
@@ -274,6 +277,11 @@ func (w *world) fill(said string) {
 	}
 	if err := w.dead.Put(ctx, dead); err != nil {
 		w.Fatal(err)
+	}
+	for _, kind := range []state.Kind{state.User, state.Token, state.Session} {
+		if err := w.grants.Add(ctx, state.Grant{Kind: kind, ID: strings.Repeat("0123456789abcdef", 4), Name: "grace" + said, Role: "viewer", By: "link" + said, From: "192.0.2.7", Browser: "browser" + said, Made: time.Now()}); err != nil {
+			w.Fatal(err)
+		}
 	}
 	seq, err := w.trail.Begin(ctx, trail.Entry{At: time.Now().Add(-time.Hour), Who: "eve" + said, Role: "viewer", Via: "password" + said, From: "192.0.2.1", Operation: "pauseQueue" + said, Thing: "q" + said, Filter: "x=" + said, Request: "r" + said})
 	if err == nil {
