@@ -38,6 +38,9 @@ func thingAddress(t *api.Thing) string {
 	for name, value := range p {
 		rest.Set(name, value)
 	}
+	if t.Kind == "owner" {
+		return ownerAddress(t.ID)
+	}
 	switch t.Operation {
 	case api.Explain.ID:
 		return query(address("explain"), rest)
@@ -47,8 +50,6 @@ func thingAddress(t *api.Thing) string {
 		return oneDeadAddress(p["system"], p["letter"])
 	case api.GetQueue.ID:
 		return address("queues", p["name"])
-	case api.ListDead.ID:
-		return query(address("dead"), rest)
 	}
 	return ""
 }

@@ -25,6 +25,7 @@ var places = [][]place{
 		{"overview", "Overview", "", "o", "getStatus"},
 		{"dead", "Dead letters", "dead", "d", "listDead"},
 		{"queues", "Queues", "queues", "q", "listQueues"},
+		{"owners", "Owners", "owners", "w", "listOwners"},
 	},
 	{
 		{"operations", "Operations", "operations", "p", "listOperations"},

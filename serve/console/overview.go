@@ -130,11 +130,6 @@ func showBooks(v *visit) (*view, error) {
 	return &view{file: "books", Title: "Books", Section: "books", Body: b}, nil
 }
 
-func showInstances(v *visit) (*view, error) {
-	s, err := call(v, api.GetStatus, &operation.None{})
-	return &view{file: "instances", Title: "Instances", Section: "instances", Live: true, Body: &s}, err
-}
-
 // pausePipeline and resumePipeline steer a pipeline of this instance.
 var pausePipeline = &action{path: "pipelines/{name}/pause", op: api.PausePipeline.ID,
 	ask: func(v *visit) (*question, error) {

@@ -13,6 +13,8 @@ func pages() []page {
 		{"queues/{queue}", showQueue},
 		{"queues/{queue}/jobs", showJobs},
 		{"queues/{queue}/job", showJob},
+		{"owners", showOwners},
+		{"owners/one", showOwner},
 		{"dead", showDeadLetters},
 		{"dead/{system}/{seq}", showDeadLetter},
 		{"operations", showOperations},

@@ -26,7 +26,7 @@ func everyPage(said string) []string {
 		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
 		"/console/find?q=" + url.QueryEscape("two"+said), "/console/access", "/console/access/users/add", "/console/access/users/grace/role", "/console/access/users/grace/password", "/console/access/users/grace/remove", "/console/access/tokens/make", "/console/access/tokens/0123456789abcdef/revoke",
-		"/console/access/sessions/0123456789abcdef/end", "/console/me/password", "/console/explain", "/console/audit", "/console/audit?check=yes&outcome=refused", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
+		"/console/access/sessions/0123456789abcdef/end", "/console/me/password", "/console/owners", "/console/owners?prefix=nobody", "/console/owners/one?owner=" + url.QueryEscape("shop"+said), "/console/explain", "/console/audit", "/console/audit?check=yes&outcome=refused", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
 }
 
 func TestEveryPageIsThere(t *testing.T) {

@@ -21,7 +21,7 @@ type templates map[string]*template.Template
 func parseTemplates(a *assets) (templates, error) {
 	common := template.New("").Funcs(template.FuncMap{
 		"asset": func(name string) string { return a.urls[name] }, "num": number, "cut": cut, "tone": tone, "age": age,
-		"path": address, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") }, "span": span, "rate": rate, "add": func(a, b int) int { return a + b }, "seconds": func(s float64) string { return age(time.Duration(s * float64(time.Second))) },
+		"path": address, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") }, "span": span, "bytes": size, "rate": rate, "add": func(a, b int) int { return a + b }, "seconds": func(s float64) string { return age(time.Duration(s * float64(time.Second))) },
 		"put": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {

@@ -60,6 +60,19 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
+// size is a count of bytes in words: 812 KiB, 1.4 GiB.
+func size(n uint64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for ; f >= 1024 && i < len(units)-1; i++ {
+		f /= 1024
+	}
+	if i == 0 || f >= 10 {
+		return fmt.Sprintf("%.0f %s", f, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
 // span is the time between two steps, in seconds, as short as it may be: 12ms, 3.4 s, 2 h 5 min.
 func span(seconds *float64) string {
 	d := time.Duration(*seconds * float64(time.Second))
@@ -91,11 +104,11 @@ func cut(s string) string {
 // colour for each.
 func tone(state string) string {
 	switch strings.ToLower(state) {
-	case "running", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted":
+	case "running", "there", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted":
 		return "good"
 	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
 		return "warn"
-	case "failed", "refused", "unknown", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
+	case "failed", "gone", "refused", "unknown", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
 		return "bad"
 	case "leased", "started", "starting", "in flight":
 		return "busy"
