@@ -1,14 +1,9 @@
 package tableinstance_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
@@ -16,8 +11,7 @@ import (
 	"github.com/tidemill/tidemill/state/instance"
 	"github.com/tidemill/tidemill/state/instance/instancetest"
 	"github.com/tidemill/tidemill/state/instance/tableinstance"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
-	"github.com/tidemill/tidemill/state/table/redistable"
+	"github.com/tidemill/tidemill/state/table/servertest"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
@@ -39,39 +33,14 @@ func TestInPostgreSQL(t *testing.T) {
 	testenv.Need(t)
 	url := testenv.Postgres(t)
 	instancetest.Run(t, func(t *testing.T, now func() time.Time) instance.Store {
-		db, err := postgresdb.Open(t.Context(), tidemill.NewSecret(url), postgresdb.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		spec := tableinstance.Spec()
-		spec.Name = testenv.Name("i")
-		s, err := postgrestable.New(t.Context(), db, spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tableinstance.New(s, now)
+		return tableinstance.New(servertest.InPostgreSQL(t, url, tableinstance.Spec())(), now)
 	})
 }
 
 func TestInRedis(t *testing.T) {
-	testenv.Need(t)
-	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client redistest.Client) {
 		instancetest.Run(t, func(t *testing.T, now func() time.Time) instance.Store {
-			spec := tableinstance.Spec()
-			spec.Name = testenv.Name("i")
-			s, err := redistable.New(t.Context(), client, spec, redistable.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				tag := "{table:" + spec.Name + "}:" + spec.Name + ":"
-				keys := []string{tag + "spec", tag + "rows", tag + "version", tag + "by:", tag + "by:end", tag + "by:start"}
-				if err := client.Do(context.WithoutCancel(t.Context()), client.B().Del().Key(keys...).Build()).Error(); err != nil {
-					t.Error(err)
-				}
-			})
-			return tableinstance.New(s, now)
+			return tableinstance.New(servertest.InRedis(t, client, tableinstance.Spec())(), now)
 		})
 	})
 }

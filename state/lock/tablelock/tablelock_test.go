@@ -1,7 +1,6 @@
 package tablelock_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,10 +8,6 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
@@ -22,8 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/memorytable"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
-	"github.com/tidemill/tidemill/state/table/redistable"
+	"github.com/tidemill/tidemill/state/table/servertest"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
@@ -54,46 +48,17 @@ func TestInPostgreSQL(t *testing.T) {
 	testenv.Need(t)
 	url := testenv.Postgres(t)
 	locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
-		var db *postgresdb.DB
-		open := func() lock.Locks {
-			var err error
-			if db, err = postgresdb.Open(t.Context(), tidemill.NewSecret(url), postgresdb.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(db.Close)
-			s, err := postgrestable.New(t.Context(), db, tablelock.Spec())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return tablelock.New(s, tablelock.Options{Now: now})
-		}
-		h := locktest.Harness{Locks: open(), Reopen: open}
-		if _, err := db.Exec(t.Context(), "TRUNCATE tidemill_lock"); err != nil {
-			t.Fatal(err)
-		}
-		return h
+		table := servertest.InPostgreSQL(t, url, tablelock.Spec())
+		open := func() lock.Locks { return tablelock.New(table(), tablelock.Options{Now: now}) }
+		return locktest.Harness{Locks: open(), Reopen: open}
 	})
 }
 
 func TestInRedis(t *testing.T) {
-	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+	redistest.Each(t, func(t *testing.T, client redistest.Client) {
 		locktest.Run(t, func(t *testing.T, now func() time.Time) locktest.Harness {
-			spec := tablelock.Spec()
-			spec.Name = testenv.Name("l")
-			open := func() lock.Locks {
-				s, err := redistable.New(t.Context(), client, spec, redistable.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return tablelock.New(s, tablelock.Options{Now: now})
-			}
-			t.Cleanup(func() {
-				tag := "{table:" + spec.Name + "}:" + spec.Name + ":"
-				keys := []string{tag + "spec", tag + "rows", tag + "version", tag + "by:", tag + "by:end"}
-				if err := client.Do(context.WithoutCancel(t.Context()), client.B().Del().Key(keys...).Build()).Error(); err != nil {
-					t.Error(err)
-				}
-			})
+			table := servertest.InRedis(t, client, tablelock.Spec())
+			open := func() lock.Locks { return tablelock.New(table(), tablelock.Options{Now: now}) }
 			return locktest.Harness{Locks: open(), Reopen: open}
 		})
 	})

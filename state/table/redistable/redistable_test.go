@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/redistable"
+	"github.com/tidemill/tidemill/state/table/servertest"
 	"github.com/tidemill/tidemill/state/table/tabletest"
 )
 
@@ -53,22 +54,10 @@ func removed(t testing.TB, client rueidis.Client, group string) tabletest.Harnes
 	h := of(client, group)
 	open := h.Open
 	h.Open = func(ctx context.Context, spec table.Spec[record]) (table.Store[record, *redistable.Tx], error) {
-		t.Cleanup(func() { remove(t, client, group, spec) })
+		t.Cleanup(func() { servertest.Remove(t, client, group, spec) })
 		return open(ctx, spec)
 	}
 	return h
-}
-
-// remove removes a table's keys, as the package comment names them.
-func remove(t testing.TB, client rueidis.Client, group string, spec table.Spec[record]) {
-	tag := "{table:" + group + "}:" + spec.Name + ":"
-	keys := []string{tag + "spec", tag + "rows", tag + "counts", tag + "version", tag + "next", tag + "by:"}
-	for _, o := range spec.Orders {
-		keys = append(keys, tag+"by:"+o.Name)
-	}
-	if err := client.Do(context.Background(), client.B().Del().Key(keys...).Build()).Error(); err != nil {
-		t.Errorf("remove table %s: %v", spec.Name, err)
-	}
 }
 
 func TestNewRefusesNonsense(t *testing.T) {
@@ -98,8 +87,8 @@ func TestTablesOfDifferentRecordsTakePartInOneTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		remove(t, client, spec.Name, spec)
-		remove(t, client, spec.Name, table.Spec[record]{Name: spec.Name + "2"})
+		servertest.Remove(t, client, spec.Name, spec)
+		servertest.Remove(t, client, spec.Name, table.Spec[record]{Name: spec.Name + "2"})
 	})
 	if err := one.Update(t.Context(), func(tx table.Tx[record], raw *redistable.Tx) error {
 		return errors.Join(tx.Put([]*record{{Key: "a", Tries: 1}}), two.In(t.Context(), raw).Put([]*other{{A: "a", B: "b"}}))
@@ -189,7 +178,7 @@ func TestATableThatRedisHasLostIsMadeAgain(t *testing.T) {
 		if counts, err := s.Counts(t.Context()); err != nil || counts["/1"] != 1 {
 			t.Errorf("the counts are %v, %v", counts, err)
 		}
-		remove(t, client, spec.Name, spec)
+		servertest.Remove(t, client, spec.Name, spec)
 	}
 }
 
@@ -201,7 +190,7 @@ func TestDamageIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { remove(t, client, spec.Name, spec) })
+	t.Cleanup(func() { servertest.Remove(t, client, spec.Name, spec) })
 	put := func() {
 		t.Helper()
 		if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
@@ -239,7 +228,7 @@ func TestSeveralRoundTripsMakeOnePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { remove(t, client, spec.Name, spec) })
+	t.Cleanup(func() { servertest.Remove(t, client, spec.Name, spec) })
 	const n = 1700
 	if err := s.Update(t.Context(), func(tx table.Tx[record], _ *redistable.Tx) error {
 		var rows []*record
