@@ -28,7 +28,7 @@ type Gate interface {
 	// Leave ends the session of a request, and takes its cookie away. Where there is none it does
 	// nothing.
 	Leave(w http.ResponseWriter, r *http.Request) error
-	// Ways are those that are open to whoever makes a request.
+	// Ways are those that are open to the sender of a request.
 	Ways(r *http.Request) Ways
 }
 

@@ -14,9 +14,9 @@ var (
 	SetMyPassword = operation.Act[MyPassword, Me]("setMyPassword", "me/password",
 		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer)
 	ListMySessions = operation.List[operation.None, Session]("listMySessions", "me/sessions",
-		"List the sessions of whoever asks.").For(caller.Viewer)
+		"List your own sessions.").For(caller.Viewer)
 	EndMySession = operation.Act[OneSession, Session]("endMySession", "me/sessions/{id}/end",
-		"End a session of whoever asks.").For(caller.Viewer)
+		"End one of your own sessions.").For(caller.Viewer)
 
 	ListUsers = operation.List[operation.None, User]("listUsers", "users",
 		"List the users.")
@@ -55,7 +55,7 @@ type Me struct {
 	May      []string    `json:"may"`                  // operations
 }
 
-// MyPassword is a new password of whoever asks.
+// MyPassword is a new password of the caller.
 type MyPassword struct {
 	Body ChangedPassword `body:"application/json"`
 }

@@ -92,7 +92,7 @@ type Failure struct {
 	Reason string `json:"reason"`
 }
 
-// Slice are things that are being changed. It is durable before they are, so that whoever goes on
+// Slice are things that are being changed. It is durable before they are, so that an instance that goes on
 // after a crash can count what was done of it.
 type Slice struct {
 	To string // the cursor behind them
