@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -88,6 +90,15 @@ func (v *view) ZoneName() string { return v.zone.String() }
 
 // May says whether the caller may do an operation.
 func (v *view) May(id string) bool { return v.may(id) }
+
+// Stream is where figures are told live.
+func (v *view) Stream() string { return v.Base + operation.Prefix + api.GetStream.Path }
+
+// TopicNames are the topics of the page, with spaces between them. A name with a space is none of them.
+func (v *view) TopicNames() string {
+	names := slices.DeleteFunc(slices.Clone(v.Topics), func(s string) bool { return strings.ContainsFunc(s, unicode.IsSpace) })
+	return strings.Join(names, " ")
+}
 
 // With is this page's address with other parameters.
 func (v *view) With(pairs ...string) string { return v.with(pairs...) }

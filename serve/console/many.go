@@ -104,7 +104,7 @@ func startOperation(v *visit) (string, error) {
 	return done(address("operations", o.ID), "started"), err
 }
 
-// chosen is an action of an operation on what the address chooses.
+// chosenFor is an action of an operation on what the address chooses.
 func chosenFor(path, what string, around func(*visit, *question)) *action {
 	return operating(path, func(v *visit) (*api.OperationAsked, error) {
 		q := v.query()

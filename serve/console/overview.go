@@ -69,7 +69,7 @@ func showOverview(v *visit) (*view, error) {
 			}
 		}
 	}
-	return &view{file: "overview", Title: "Overview", Section: "overview", Live: true, Body: &o}, nil
+	return &view{file: "overview", Title: "Overview", Section: "overview", Live: true, Topics: []string{"overview"}, Body: &o}, nil
 }
 
 // books are those of all systems.

@@ -90,7 +90,7 @@ func showQueue(v *visit) (*view, error) {
 	pipeline, _, err := pipelineOf(v, name)
 	p := &queuePage{Queue: q, Why: append(whyPipeline(pipeline, err), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
 	p.Rates, p.Changes = trendOf(v, "queue:"+name), lastChanges(v, name)
-	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
+	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Topics: []string{"queue:" + name}, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 
 // pipelineOf is the pipeline of this instance that has a queue's name, and its system; nil: there is none.

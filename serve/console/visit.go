@@ -51,9 +51,10 @@ type view struct {
 	*visit
 	file    string // in templates
 	Title   string
-	Crumbs  []link // above this page
-	Section string // of the navigation, that the page is in
-	Live    bool   // its figures are fetched again while somebody looks
+	Crumbs  []link   // above this page
+	Section string   // of the navigation, that the page is in
+	Live    bool     // its figures are fetched again while somebody looks
+	Topics  []string // of the stream, that say when its figures are others
 	Body    any
 	Stands  *api.Overview   // how all stands; nil: it is not known
 	Running []api.Operation // that are scheduled or run

@@ -52,9 +52,10 @@ async function copy(text) {
   say('Copied.')
 }
 
-// Figures are fetched again 10 seconds after the last answer came, while somebody looks.
-const every = 10_000
-let stopped = false, timer
+// Figures are fetched again 10 seconds after the last answer came, while somebody looks; sooner when the
+// stream says that they are others, and seldom while it says nothing.
+const every = 10_000, soonest = 2_000, seldom = 30_000
+let stopped = false, timer, answered = Date.now(), heard = 0
 const live = document.body.dataset.live === 'true'
 async function refresh() {
   clearTimeout(timer)
@@ -75,7 +76,14 @@ async function refresh() {
 }
 const plain = (part) => part.textContent.replace(/\s+/g, ' ')
 const same = (a, b) => plain(a) === plain(b)
-function again() { timer = setTimeout(refresh, every) }
+function again() {
+  answered = Date.now()
+  timer = setTimeout(refresh, Date.now() - heard < seldom ? seldom : every)
+}
+function news() {
+  clearTimeout(timer)
+  timer = setTimeout(refresh, Math.max(0, answered + soonest - Date.now()))
+}
 function stop() {
   stopped = !stopped
   const button = $('#stop')
@@ -89,6 +97,62 @@ function stop() {
 if (live) {
   again()
   document.addEventListener('visibilitychange', () => document.hidden || refresh())
+}
+
+// One tab of a browser listens for all of them. Each says what it shows, as long as somebody looks.
+const stream = document.body.dataset.stream, mine = (document.body.dataset.topics || '').split(' ').filter(Boolean)
+if (live && stream && mine.length && navigator.locks && window.BroadcastChannel && window.EventSource) {
+  const tabs = new BroadcastChannel('tidemill ' + stream), me = Math.random().toString(36)
+  let wants = new Map(), source, hears = '', leave = null, hiddenAt = 0
+  const hear = (topic) => {
+    heard = Date.now()
+    if (mine.includes(topic) && !stopped && !document.hidden) news()
+  }
+  const tell = (said) => {
+    tabs.postMessage(said)
+    take(said)
+  }
+  const listen = () => { // to what all tabs show
+    const now = Date.now()
+    wants = new Map([...wants].filter(([, w]) => now - w.at < 3 * every))
+    const topics = [...new Set([...wants.values()].flatMap((w) => w.topics))].sort().slice(0, 20)
+    if (topics.join(' ') !== hears || source && source.readyState === EventSource.CLOSED) {
+      if (source) source.close()
+      hears = topics.join(' ')
+      source = hears && new EventSource(stream + '?' + new URLSearchParams(topics.map((t) => ['topic', t])))
+      for (const kind of new Set(topics.map((t) => t.split(':')[0]))) source.addEventListener(kind, (e) => tell({ topic: JSON.parse(e.data).topic }))
+    }
+    if (source && source.readyState === EventSource.OPEN) tell({ alive: true })
+  }
+  const take = (said) => {
+    if (said.topics) {
+      wants.set(said.from, { topics: said.topics, at: Date.now() })
+      if (leave) listen()
+    } else hear(said.topic)
+  }
+  const lead = () => navigator.locks.request('tidemill ' + stream, () => new Promise((done) => {
+    leave = () => {
+      if (source) source.close()
+      source = hears = leave = null
+      done()
+    }
+    listen()
+  }))
+  const want = () => {
+    if (!document.hidden) hiddenAt = 0
+    else hiddenAt ||= Date.now()
+    if (!hiddenAt || Date.now() - hiddenAt < seldom) tell({ from: me, topics: stopped ? [] : mine })
+    else if (leave) {
+      leave()
+      lead()
+    }
+    if (leave) listen()
+  }
+  tabs.onmessage = (e) => take(e.data)
+  setInterval(want, every)
+  document.addEventListener('visibilitychange', want)
+  want()
+  lead()
 }
 
 // A change is asked for in a dialog: the form of its own page.

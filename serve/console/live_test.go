@@ -1,0 +1,28 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console"
+)
+
+// TestPagesNameTheirTopics holds that script is told which stream says when figures are others.
+func TestPagesNameTheirTopics(t *testing.T) {
+	w := newWorld(t, func(_ *world, _ *admin.Parts, c *console.Parts) { c.Base = "/tide" })
+	w.fill("")
+	for path, want := range map[string]string{"/console/": `data-stream="/tide/api/v1/stream" data-topics="overview"`, "/console/queues/q": `data-stream="/tide/api/v1/stream" data-topics="queue:q"`} {
+		if page := w.page(path); !strings.Contains(page, want) {
+			t.Errorf("%s has no %s", path, want)
+		}
+	}
+	if strings.Contains(w.page("/console/dead"), "data-stream") {
+		t.Error("a list that stands still has a stream")
+	}
+	w.who = caller.Caller{}
+	if rec := w.ask("GET", "/console/", nil); strings.Contains(rec.Body.String(), "data-stream") {
+		t.Error("nobody is told of a stream")
+	}
+}
