@@ -12,14 +12,15 @@ import (
 
 // overview says whether all is well.
 type overview struct {
-	Stands part[*api.Overview]
-	Status part[api.Status]
-	Queues part[[]api.Queue] // that have something
-	Idle   int               // queues that have nothing
-	Dead   part[operation.Paged[api.ListedDead]]
-	Fresh  bool // nothing was ever accepted
-	Busy   []api.PipelineStatus
-	Quiet  int // pipelines that run and have had nothing
+	Stands  part[*api.Overview]
+	Status  part[api.Status]
+	Queues  part[[]api.Queue] // that have something
+	Idle    int               // queues that have nothing
+	Dead    part[operation.Paged[api.ListedDead]]
+	Fresh   bool // nothing was ever accepted
+	Busy    []api.PipelineStatus
+	Quiet   int                 // pipelines that run and have had nothing
+	Changes *part[[]api.Change] // the last ones by people
 }
 
 // deadOnOverview is how many dead letters the overview shows, the newest.
@@ -48,6 +49,7 @@ func showOverview(v *visit) (*view, error) {
 			o.Idle -= len(o.Queues.Has)
 		}
 	})
+	ask(api.ListChanges.ID, func() { o.Changes = lastChanges(v, "") })
 	ask(api.ListDead.ID, func() {
 		o.Dead = look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 			return api.ListDead.Page(ctx, v.API, &api.DeadFilter{Page: operation.Page{Order: "newest", Limit: deadOnOverview}})

@@ -25,6 +25,7 @@ func TestTheTrailSaysWhoDidWhat(t *testing.T) {
 	w.has(w.page("/console/audit?check=yes"), "The trail is whole. 3 entries")
 	w.has(w.page("/console/queues/q"), "Last changes", "ada: pauseQueue", "All of it")
 	w.has(w.page("/console/dead/delivery/1"), "Last changes", "ada: editDead")
+	w.has(w.page("/console/"), "Last changes", "ada: pauseQueue q")
 	w.has(w.page("/console/dead/delivery/2"), "Nobody changed it.")
 	w.who.Role = caller.Viewer
 	if rec := w.ask("GET", "/console/audit", nil); rec.Code != http.StatusForbidden {
