@@ -60,6 +60,13 @@ type Bookkeeper interface {
 	Books(ctx context.Context) (Books, error)
 }
 
+// A Counter is a Bookkeeper that can also read its counters alone, at a cost that does not grow with
+// what it holds.
+type Counter interface {
+	// Counters are the books without Pending, which is 0 as nobody counts.
+	Counters(ctx context.Context) (Books, error)
+}
+
 // Bookkeepers returns the named sources that keep books.
 func Bookkeepers(sources map[string]Source) map[string]Bookkeeper {
 	all := map[string]Bookkeeper{}

@@ -81,7 +81,7 @@ func wantedByBooks(w *wanted, s api.SystemOverview, books []booksOf) {
 	}
 	for _, b := range books {
 		text := ""
-		switch n := b.Off(); {
+		switch n := b.off; {
 		case n > 0:
 			text = fmt.Sprintf("%d are missing in the books of %s: fewer ended or are in flight than were accepted.", n, b.pipeline)
 		case n < 0:

@@ -3,8 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/figures"
-	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -38,19 +35,12 @@ type standing struct {
 	refused map[string]refusing
 }
 
-// booksOf are the books of a pipeline.
-type booksOf struct {
-	pipeline string
-	tidemill.Books
-	letters bool // they are those of its dead letters
-}
-
 // queueOf is how a queue stands.
 type queueOf struct {
 	name string
 	queue.Stats
 	queue.Settings
-	books tidemill.Books
+	books tidemill.Books // Pending is not for use: Stats has it
 }
 
 // refusing is how often a destination refused us, and when it last did.
@@ -67,8 +57,8 @@ func (a *API) newStanding() *standing {
 	s := &standing{history: figures.New(), refused: map[string]refusing{}}
 	life, s.end = context.WithCancel(life)
 	for i := range a.Systems {
-		books := a.Systems[i].Books
-		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: func(ctx context.Context) ([]booksOf, error) { return readBooks(ctx, books) },
+		r := bookReader{of: a.Systems[i].Books, now: a.Now, balanced: map[string]time.Time{}}
+		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,
 			Fresh: booksFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
 	}
 	if a.Queues != nil {
@@ -88,19 +78,6 @@ func (a *API) Close() error {
 	return a.leave()
 }
 
-// readBooks reads the books of a system's pipelines.
-func readBooks(ctx context.Context, of map[string]tidemill.Bookkeeper) (all []booksOf, err error) {
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		b := booksOf{pipeline: name}
-		if b.Books, err = of[name].Books(ctx); err != nil {
-			return nil, err
-		}
-		_, b.letters = deadletter.PipelineOf(of[name])
-		all = append(all, b)
-	}
-	return all, nil
-}
-
 // readQueues reads how queues stand, without looking at jobs. Sources that it opens stay open.
 func readQueues(ctx context.Context, s queue.Store, sources map[string]tidemill.Bookkeeper) (all []queueOf, err error) {
 	names, err := s.Queues(ctx)
@@ -112,7 +89,7 @@ func readQueues(ctx context.Context, s queue.Store, sources map[string]tidemill.
 		if sources[name] == nil {
 			sources[name] = s.Open(name, queue.Options{}).(tidemill.Bookkeeper)
 		}
-		if q.books, err = sources[name].Books(ctx); err != nil {
+		if q.books, err = counters(ctx, sources[name]); err != nil {
 			return nil, err
 		}
 		if q.Stats, err = s.Stats(ctx, name); err != nil {

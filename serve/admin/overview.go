@@ -53,14 +53,13 @@ func (a *API) systemOverview(ctx context.Context, i int) (out api.SystemOverview
 	var rates api.Rates
 	known := false
 	for _, b := range books {
-		off := b.Off()
 		if b.letters {
-			out.Balanced, out.Dead = out.Balanced && off == 0, out.Dead+int64(b.Pending)
+			out.Balanced, out.Dead = out.Balanced && b.off == 0, out.Dead+int64(b.Pending)
 			continue
 		}
-		out.Balanced = out.Balanced && off == 0 && b.Lost == 0
+		out.Balanced = out.Balanced && b.off == 0 && b.Lost == 0
 		sum.Accepted, sum.Delivered, sum.Skipped, sum.Dead = sum.Accepted+b.Accepted, sum.Delivered+b.Settled.Delivered, sum.Skipped+b.Settled.Skipped, sum.Dead+b.Settled.Dead
-		sum.InFlight, sum.Lost, sum.Off = sum.InFlight+b.Pending, sum.Lost+b.Lost, sum.Off+off
+		sum.InFlight, sum.Lost, sum.Off = sum.InFlight+b.Pending, sum.Lost+b.Lost, sum.Off+b.off
 		if r := a.ratesOf(pipelineSeries + b.pipeline); r != nil {
 			known = true
 			rates.In, rates.Out, rates.Failed = rates.In+r.In, rates.Out+r.Out, rates.Failed+r.Failed

@@ -292,3 +292,65 @@ func TestDeadLettersAreGroupedByTheirCause(t *testing.T) {
 		t.Errorf("after the discard: %+v", g)
 	}
 }
+
+// countable is a source's books, which notes when what it holds is counted.
+type countable struct {
+	reads
+	counters reads
+}
+
+func (c countable) Counters(ctx context.Context) (tidemill.Books, error) { return c.counters(ctx) }
+
+func TestTheOverviewCountsWhatIsHeldOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is, counted := sound, map[string]int{}
+		books := map[string]tidemill.Bookkeeper{}
+		for i := range 5 {
+			name := fmt.Sprint("p", i)
+			books[name] = countable{reads: func(context.Context) (tidemill.Books, error) {
+				counted[name]++
+				time.Sleep(4 * time.Millisecond) // it takes its time
+				return is, nil
+			}, counters: func(context.Context) (tidemill.Books, error) {
+				b := is
+				b.Pending = 0
+				return b, nil
+			}}
+		}
+		d := newDesk(t, admin.Parts{Systems: []admin.System{{Name: "shop", Books: books}}})
+		defer d.api.Close()
+		look := func(balanced bool, accepted, flying uint64) {
+			t.Helper()
+			time.Sleep(time.Second)
+			o := overviewOf(d)
+			if b := o.Systems[0].Books; o.Balanced != balanced || b.Accepted != 5*accepted || b.InFlight != flying {
+				t.Errorf("balanced %v: %+v", o.Balanced, b)
+			}
+		}
+		look(true, 10, 10)
+		is.Accepted, is.Pending = 20, 12
+		for range 30 {
+			look(true, 20, 60)
+		}
+		if fmt.Sprint(counted) != "map[p0:1 p1:1 p2:1 p3:1 p4:1]" {
+			t.Errorf("counted within a minute: %v", counted)
+		}
+		time.Sleep(time.Minute)
+		look(true, 20, 60)
+		if fmt.Sprint(counted) != "map[p0:2 p1:2 p2:2 p3:1 p4:1]" { // no more than 10 ms and one at a reading
+			t.Errorf("counted after a minute: %v", counted)
+		}
+		look(true, 20, 60)
+		if fmt.Sprint(counted) != "map[p0:2 p1:2 p2:2 p3:2 p4:2]" {
+			t.Errorf("counted by two readings after a minute: %v", counted)
+		}
+		is.Pending = 10 // two of each are gone
+		time.Sleep(time.Minute)
+		look(false, 20, 54)
+		look(false, 20, 50)
+		look(false, 20, 50)
+		if fmt.Sprint(counted) != "map[p0:5 p1:5 p2:5 p3:4 p4:4]" { // books that do not balance at each reading
+			t.Errorf("counted while they do not balance: %v", counted)
+		}
+	})
+}

@@ -176,7 +176,8 @@ func (f *fixture) replay(t *testing.T, by deadletter.Filter, want int) {
 
 func (f *fixture) books(t *testing.T, want tidemill.Books) {
 	t.Helper()
-	b, err := f.Store.Open("p").(tidemill.Bookkeeper).Books(t.Context())
+	src := f.Store.Open("p")
+	b, err := src.(tidemill.Bookkeeper).Books(t.Context())
 	if err != nil {
 		t.Fatalf("Books: %v", err)
 	}
@@ -185,6 +186,12 @@ func (f *fixture) books(t *testing.T, want tidemill.Books) {
 	}
 	if b.Off() != 0 {
 		t.Errorf("books are off by %d", b.Off())
+	}
+	if c, ok := src.(tidemill.Counter); ok {
+		want.Pending = 0
+		if got, err := c.Counters(t.Context()); err != nil || got != want {
+			t.Errorf("counters %+v, %v; want %+v", got, err, want)
+		}
 	}
 }
 

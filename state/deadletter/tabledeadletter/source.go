@@ -27,6 +27,7 @@ var (
 	_ tidemill.Source     = (*source[int])(nil)
 	_ tidemill.Keeper     = (*source[int])(nil)
 	_ tidemill.Bookkeeper = (*source[int])(nil)
+	_ tidemill.Counter    = (*source[int])(nil)
 )
 
 // Open implements deadletter.Store.
@@ -171,24 +172,39 @@ func (c *source[Raw]) forget(marks []tidemill.Mark) {
 
 // Books implements tidemill.Bookkeeper. Pending is counted in the store.
 func (c *source[Raw]) Books(ctx context.Context) (tidemill.Books, error) {
-	b, pending, err := c.count(ctx)
+	return c.books(c.count(ctx))
+}
+
+// Counters implements tidemill.Counter. It reads one record.
+func (c *source[Raw]) Counters(ctx context.Context) (tidemill.Books, error) {
+	var b books
+	err := c.s.t.View(ctx, c.reading(&b))
+	return c.books(b, 0, err)
+}
+
+func (c *source[Raw]) books(b books, pending int, err error) (tidemill.Books, error) {
 	if err != nil {
 		return tidemill.Books{}, fmt.Errorf("read the books of dead letters of %q: %w", c.pipeline, err)
 	}
 	return tidemill.Books{Accepted: b.put, Settled: tidemill.Count{Delivered: b.replayed, Skipped: b.skipped}, Pending: uint64(pending), Lost: b.lost}, nil
 }
 
+// reading reads the books of the pipeline.
+func (c *source[Raw]) reading(b *books) func(table.Reader[Record]) error {
+	return func(tx table.Reader[Record]) error {
+		_, of, err := read(tx, []string{c.pipeline}, nil, "key")
+		if err == nil {
+			*b = *of[c.pipeline]
+		}
+		return err
+	}
+}
+
 // count counts by the index. Where the books have changed meanwhile, it reads the dead letters at
 // one moment with them.
 func (c *source[Raw]) count(ctx context.Context) (b books, pending int, err error) {
 	there := []table.Cond{{Field: "pipeline", Op: "=", Value: c.pipeline}, {Field: "state", Op: "<", Value: account}}
-	read := func(tx table.Reader[Record]) error {
-		_, of, err := read(tx, []string{c.pipeline}, nil, "key")
-		if err == nil {
-			b = *of[c.pipeline]
-		}
-		return err
-	}
+	read := c.reading(&b)
 	if err = c.s.t.View(ctx, read); err != nil {
 		return b, 0, err
 	}

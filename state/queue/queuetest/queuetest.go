@@ -284,12 +284,19 @@ func delivered(m *tidemill.Message) tidemill.Settlement {
 
 func (b *bench) books(name string, want tidemill.Books) {
 	b.Helper()
-	got, err := b.open(name).(tidemill.Bookkeeper).Books(b.Context())
+	src := b.open(name)
+	got, err := src.(tidemill.Bookkeeper).Books(b.Context())
 	if err != nil {
 		b.Fatalf("books of %q: %v", name, err)
 	}
 	if got != want {
 		b.Fatalf("books of %q are %+v, want %+v", name, got, want)
+	}
+	if c, ok := src.(tidemill.Counter); ok {
+		want.Pending = 0
+		if got, err := c.Counters(b.Context()); err != nil || got != want {
+			b.Fatalf("counters of %q are %+v, %v; want %+v", name, got, err, want)
+		}
 	}
 }
 

@@ -17,7 +17,12 @@ import (
 
 // Books implements tidemill.Bookkeeper, from one snapshot of the file. It reads every
 // segment's row, but not its jobs.
-func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
+func (s *source) Books(ctx context.Context) (tidemill.Books, error) { return s.books(ctx, true) }
+
+// Counters implements tidemill.Counter. It reads one row.
+func (s *source) Counters(ctx context.Context) (tidemill.Books, error) { return s.books(ctx, false) }
+
+func (s *source) books(ctx context.Context, count bool) (tidemill.Books, error) {
 	var b tidemill.Books
 	q := s.store.find(s.queue)
 	if q == nil {
@@ -28,8 +33,10 @@ func (s *source) Books(ctx context.Context) (tidemill.Books, error) {
 		if err := tx.QueryRow("SELECT next, delivered, skipped, dead FROM queue WHERE no=?", q.no).Scan(&next, &delivered, &skipped, &dead); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(pendingSQL, q.pendingArgs()...).Scan(&pending); err != nil {
-			return err
+		if count {
+			if err := tx.QueryRow(pendingSQL, q.pendingArgs()...).Scan(&pending); err != nil {
+				return err
+			}
 		}
 		b = tidemill.Books{
 			Accepted: uint64(next), Pending: uint64(pending),

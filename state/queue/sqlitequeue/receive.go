@@ -23,6 +23,7 @@ var (
 	_ tidemill.Keeper     = (*source)(nil)
 	_ tidemill.Gater      = (*source)(nil)
 	_ tidemill.Bookkeeper = (*source)(nil)
+	_ tidemill.Counter    = (*source)(nil)
 )
 
 // Open implements queue.Store.

@@ -31,6 +31,7 @@ var (
 	_ tidemill.Source     = (*source[int])(nil)
 	_ tidemill.Keeper     = (*source[int])(nil)
 	_ tidemill.Bookkeeper = (*source[int])(nil)
+	_ tidemill.Counter    = (*source[int])(nil)
 )
 
 // Open implements window.Store.
@@ -228,7 +229,15 @@ func (c *source[Raw]) forget(marks []tidemill.Mark) {
 }
 
 // Books implements tidemill.Bookkeeper, at one moment. Pending is counted in the store.
-func (c *source[Raw]) Books(ctx context.Context) (b tidemill.Books, err error) {
+func (c *source[Raw]) Books(ctx context.Context) (tidemill.Books, error) {
+	return c.books(ctx, window.Active, window.Ready, window.Leased)
+}
+
+// Counters implements tidemill.Counter. It reads one record.
+func (c *source[Raw]) Counters(ctx context.Context) (tidemill.Books, error) { return c.books(ctx) }
+
+// books are those of the counters, and what is pending in states.
+func (c *source[Raw]) books(ctx context.Context, pending ...window.State) (b tidemill.Books, err error) {
 	err = c.s.windows.View(ctx, func(tx table.Reader[Record]) error {
 		found, err := tx.Get([]string{booksKey}, "books")
 		if err != nil {
@@ -236,7 +245,7 @@ func (c *source[Raw]) Books(ctx context.Context) (b tidemill.Books, err error) {
 		}
 		counted, err := booksOf(found)
 		b = tidemill.Books{Accepted: counted.accepted, Settled: counted.row}
-		for _, state := range []window.State{window.Active, window.Ready, window.Leased} {
+		for _, state := range pending {
 			if err != nil {
 				return err
 			}

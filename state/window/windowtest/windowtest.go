@@ -340,6 +340,12 @@ func (f *fixture) books(want tidemill.Books) {
 	if b := f.booked(); b != want {
 		f.Fatalf("books are\n%+v, want\n%+v", b, want)
 	}
+	if c, ok := f.Store.Open().(tidemill.Counter); ok {
+		want.Pending = 0
+		if b, err := c.Counters(f.Context()); err != nil || b != want {
+			f.Fatalf("counters are\n%+v, %v; want\n%+v", b, err, want)
+		}
+	}
 }
 
 func (f *fixture) look(id string) *window.Info {
