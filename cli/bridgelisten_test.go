@@ -75,6 +75,11 @@ func TestListeningToTheBridgeOfAServer(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	var shown, failed bytes.Buffer
+	if status := run(ctx, []string{"bridge", "status", "--server", server, "--data", data}, command.Env{Table: systems.All(), In: strings.NewReader(""), Out: &shown, Err: &failed, Getenv: getenv}); status != 0 ||
+		!strings.Contains(shown.String(), "state         running\nstream        embedded\n") || !strings.Contains(shown.String(), ", to out\n") || !strings.Contains(shown.String(), ", on back\n") {
+		t.Errorf("status ended with %d: %s%s", status, &shown, &failed)
+	}
 	if status, _, errs := call(t, nil, "bridge", "listen", "--server", "http://127.0.0.1:1"); status == 0 || !strings.Contains(errs, "127.0.0.1:1") {
 		t.Errorf("without a server: %d, %s", status, errs)
 	}

@@ -29,8 +29,7 @@ type Standing struct {
 // Find says where an entry stands: kind not_found where the stream does not have it (any more), or
 // the id is none of an entry. It changes nothing, and asks for one entry alone.
 func (s *Source) Find(ctx context.Context, id string) (*Standing, error) {
-	p, ok := canonical(id)
-	if !ok {
+	if _, ok := canonical(id); !ok {
 		return nil, tidemill.Fail(tidemill.NotFound, "find %q in stream %q: an entry's id is two numbers with a hyphen between", id, s.o.Stream)
 	}
 	b := s.client.B
@@ -46,7 +45,7 @@ func (s *Source) Find(ctx context.Context, id string) (*Standing, error) {
 	if len(entries) == 0 {
 		return nil, tidemill.Fail(tidemill.NotFound, "stream %q has no entry %s", s.o.Stream, id)
 	}
-	st := &Standing{ID: id, Added: time.UnixMilli(int64(min(p.ms, 1<<52))).UTC(), Unread: true}
+	st := &Standing{ID: id, Added: addedAt(id), Unread: true}
 	pending, err := got[1].ToArray()
 	if err != nil && !lostGroup(err) {
 		return nil, redisconn.Error(err, "find an entry of group %q of stream %q", s.o.Group, s.o.Stream)

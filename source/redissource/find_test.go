@@ -46,3 +46,36 @@ func TestAnEntryIsFoundByItsID(t *testing.T) {
 		b.books(s, tidemill.Books{Accepted: 4, Pending: 3, Settled: tidemill.Count{Delivered: 1}})
 	})
 }
+
+// How a stream stands is read without changing it: also before there is a stream.
+func TestAStreamIsOutlined(t *testing.T) {
+	each(t, func(b *table) {
+		asks, s := b.open(b.client, Options{Consumer: "asks"}), b.open(b.client, Options{})
+		outline := func() *Outline {
+			b.Helper()
+			o, err := asks.Outline(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			return o
+		}
+		if o := outline(); o.Length != 0 || !o.Oldest.IsZero() || o.Pending != 0 || len(o.Consumers) != 0 {
+			b.Errorf("without a stream: %+v", o)
+		}
+		b.add(4)
+		if o := outline(); o.Length != 4 || time.Since(o.Oldest).Abs() > time.Hour || len(o.Consumers) != 0 {
+			b.Errorf("without a group: %+v", o)
+		}
+		got := b.take(s, 3, soon)
+		ends := []tidemill.Settlement{{ID: got[0].ID, Mark: got[0].Mark, Fate: tidemill.Delivered},
+			{ID: got[1].ID, Mark: got[1].Mark, End: tidemill.Again, After: time.Hour, CountTry: true, Kind: tidemill.Partner, Cause: "refused"}}
+		if err := s.Settle(b.Context(), ends); err != nil {
+			b.Fatal(err)
+		}
+		o := outline()
+		if o.Length != 3 || o.Pending != 2 || o.Delayed != 1 || len(o.Consumers) != 1 || o.Consumers[0].Name != "c" || o.Consumers[0].Pending != 2 || o.Consumers[0].Idle < 0 || o.Consumers[0].Idle > time.Hour {
+			b.Errorf("%+v", o)
+		}
+		b.books(s, tidemill.Books{Accepted: 4, Pending: 3, Settled: tidemill.Count{Delivered: 1}})
+	})
+}

@@ -18,6 +18,7 @@ import (
 type bridgeCmd struct {
 	Send   bridgeSendCmd   `cmd:"" help:"Put entries into the embedded bridge's stream."`
 	Listen bridgeListenCmd `cmd:"" help:"Print the messages that the bridge publishes, as a receiver gets them."`
+	Status bridgeStatusCmd `cmd:"" help:"Show how the bridge stands: stream, consumers, what was published and acknowledged."`
 }
 
 type bridgeSendCmd struct {

@@ -33,7 +33,7 @@ type Listen func(ctx context.Context, c *config.Loaded, l Listening, each func(t
 
 // Commands are those of the command line.
 func Commands(listen Listen) []system.Command {
-	return []system.Command{{Name: "bridge", Help: "Put entries into the embedded bridge, and see what it publishes.",
+	return []system.Command{{Name: "bridge", Help: "Put entries into the embedded bridge, see what it publishes and how it stands.",
 		Do: &bridgeCmd{Listen: bridgeListenCmd{listen: listen}}}}
 }
 

@@ -38,7 +38,8 @@ type ends struct {
 	// isStream asks Redis whether the stream's key is one; nil where it is not in Redis.
 	isStream func(context.Context) error
 	count    counts
-	endpoint http.Handler // takes entries in; nil: producers write into the stream themselves
+	outline  func(context.Context, *bridgeapi.Bridge) error // says how the stream stands
+	endpoint http.Handler                                   // takes entries in; nil: producers write into the stream themselves
 	finder   *bridgeapi.Finder
 }
 
@@ -51,7 +52,7 @@ var System = system.System{
 	Settings:   bridgeconfig.Group,
 	Stateless:  true,
 	Operations: new(bridgeapi.API).Operations(),
-	Missing:    "the embedded bridge does not run in this instance",
+	Missing:    "the bridge does not run in this instance",
 	Commands:   func() []system.Command { return bridgecli.Commands(listen) },
 	First:      bridgecli.First,
 	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
@@ -106,9 +107,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		topic := bridge.JoinTopic(e.prefix, c.MQTT.AckTopic())
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
 	}
-	if e.endpoint != nil {
-		p.Operations = (&bridgeapi.API{Entries: e.endpoint}).Operations()
-	}
+	p.Operations = (&bridgeapi.API{Status: w.status(b, e), Entries: e.endpoint}).Operations()
 	e.finder.Letters, e.finder.Acks, e.finder.Lease, e.finder.Now = e.letters, c.MQTT.AckTopic() != "", c.Redis.ClaimMinIdle, w.Now
 	p.Finder = e.finder
 	p.API = func(a *admin.Parts) {

@@ -60,7 +60,7 @@ func (w *wiring) embedded(ctx context.Context, e *ends) error {
 		e.Acks = mqttsink.NewAcks(listeners[0], bridge.JoinTopic(prefix, c.MQTT.AckTopic()), c.MQTT.QoS)
 	}
 	e.source, e.prefix = f.Queues.Open(bridge.Name, queue.Options{Lease: c.Redis.ClaimMinIdle}).(source), prefix
-	e.finder = &bridgeapi.Finder{Queues: f.Queues}
+	e.finder, e.outline = &bridgeapi.Finder{Queues: f.Queues}, outlineOf(f.Queues)
 	e.letters, e.Keep, e.Replay = f.DeadLetters, f.DeadLetters, f.DeadLetters.Open(bridge.Name)
 	e.healthy = func(ctx context.Context) error {
 		_, err := e.source.Books(ctx)

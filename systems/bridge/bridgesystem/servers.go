@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/source/redissource"
 	"github.com/tidemill/tidemill/systems/bridge"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
@@ -98,6 +99,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 		return nil, err
 	}
 	e.source, e.isStream, e.finder = source, source.Check, &bridgeapi.Finder{Stream: standing(source)}
+	e.outline = streamOutline(source, c.Stream)
 	e.Close = append(e.Close, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -127,6 +129,21 @@ func standing(s *redissource.Source) func(context.Context, string) (*bridgeapi.S
 	return func(ctx context.Context, id string) (*bridgeapi.Standing, error) {
 		st, err := s.Find(ctx, id)
 		return (*bridgeapi.Standing)(st), err
+	}
+}
+
+// streamOutline says how a stream stands.
+func streamOutline(s *redissource.Source, name string) func(context.Context, *bridgeapi.Bridge) error {
+	return func(ctx context.Context, out *bridgeapi.Bridge) error {
+		o, err := s.Outline(ctx)
+		if err != nil {
+			return err
+		}
+		out.Stream, out.Length, out.Pending, out.Delayed, out.Oldest = name, o.Length, o.Pending, o.Delayed, answer.When(o.Oldest)
+		for _, c := range o.Consumers {
+			out.Consumers = append(out.Consumers, bridgeapi.BridgeConsumer{Name: c.Name, Pending: c.Pending, Idle: c.Idle.Seconds()})
+		}
+		return nil
 	}
 }
 

@@ -4,6 +4,7 @@ package bridgetest
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/connect"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/systems"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 )
 
 var ofEmbedded = []scenario{
@@ -79,5 +81,19 @@ func embedded(t *testing.T, g *given) {
 	into := make([]mqttconn.Delivery, 1)
 	if _, err := client.Receive(waiting, into); err != nil || !strings.Contains(string(into[0].Payload), `{"a":1}`) {
 		t.Errorf("the device got %s, %v", into[0].Payload, err)
+	}
+	q = httptest.NewRequest(http.MethodGet, "http://localhost/api/v1/bridge", nil)
+	q.Header.Set("Authorization", "Bearer "+token.Reveal())
+	var is bridgeapi.Bridge
+	eventually(t, "it is shown as published", func() bool { // the broker's answer may come after its message
+		w := httptest.NewRecorder()
+		in.ServeHTTP(w, q)
+		if err := json.Unmarshal(w.Body.Bytes(), &is); err != nil {
+			t.Fatalf("%v: %d %s", err, w.Code, w.Body)
+		}
+		return is.Published == 1
+	})
+	if is.State != "running" || is.Stream != "" || is.Topic != "syslog" || is.Length != 1 || is.Pending != 1 || is.Oldest == nil || len(is.Consumers) != 0 { // nobody acknowledges it
+		t.Errorf("%+v", is)
 	}
 }

@@ -3,13 +3,16 @@
 package bridgetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 )
 
 // alone is a Redis of one test's own, and nothing set.
@@ -88,6 +91,12 @@ func TestAcksThatDoNotComeAreShown(t *testing.T) {
 	if !strings.Contains(doctor, `"check":"acks","verdict":"warn","detail":"entries published 3 times or more and without an ack: 2`) {
 		t.Errorf("the doctor says %s", doctor)
 	}
+	var is bridgeapi.Bridge
+	if err := json.Unmarshal(r.get("/api/v1/bridge").Body.Bytes(), &is); err != nil || is.State != "running" || is.Stream != r.stream || is.Topic != r.stream || is.AckTopic != "acks" || is.DeadTopic != r.stream+"/dlq" ||
+		is.Length != 2 || is.Pending != 2 || is.Delayed != 0 || is.Oldest == nil || len(is.Consumers) != 1 || is.Consumers[0].Pending != 2 ||
+		is.Published < 6 || is.Acknowledged != 0 || is.Refused != 0 || is.Unanswered != 2 || !slices.Contains(ids, is.Example) {
+		t.Errorf("%v: %+v", err, is)
+	}
 	r.broker.say(`{"id":"` + ids[0] + `","ack":false}`)
 	eventually(t, "the refusal is in a metric", func() bool { return r.metric("messages_nacked_total") >= 1 })
 	status, doctor = r.get("/api/v1/status").Body.String(), r.get("/api/v1/doctor").Body.String()
@@ -97,6 +106,9 @@ func TestAcksThatDoNotComeAreShown(t *testing.T) {
 	r.broker.say(yes(ids[0]))
 	r.broker.say(yes(ids[1]))
 	eventually(t, "that is over", func() bool { return r.metric("unanswered_entries") == 0 && r.length() == 0 })
+	if err := json.Unmarshal(r.get("/api/v1/bridge").Body.Bytes(), &is); err != nil || is.Length != 0 || is.Pending != 0 || is.Acknowledged != 2 || is.Refused < 1 {
+		t.Errorf("%v, in the end: %+v", err, is)
+	}
 }
 
 // A key that holds something else than a stream is an error of the start; and of readiness,
