@@ -61,4 +61,5 @@ async function cloudevents() {
 }
 
 await { posthog, segment, rudderstack, cloudevents }[sdk]()
-console.log(JSON.stringify({ sdk, failures }))
+// An SDK may still log what a request of its own came to, so the report waits for the end.
+process.on('exit', () => console.log(JSON.stringify({ sdk, failures })))

@@ -56,4 +56,5 @@ async function segment() {
 }
 
 await (sdk === 'posthog' ? posthog() : segment())
-console.log(JSON.stringify({ sdk, calls: count, failures }))
+// An SDK may still log what a request of its own came to, so the report waits for the end.
+process.on('exit', () => console.log(JSON.stringify({ sdk, calls: count, failures })))
