@@ -61,7 +61,7 @@ func newSession(t *testing.T) *session {
 		Bulk: tablebulk.Memory(), Once: tableledger.Memory(tableledger.Options{})})
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	operate, ctx := api.Operate("here"), t.Context()
+	operate, ctx := api.Operate(), t.Context()
 	go func() { // as the loop of an instance does
 		for command.Pause(ctx, 10*time.Millisecond) {
 			if err := operate(ctx); err != nil && ctx.Err() == nil {

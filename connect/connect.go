@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -177,19 +176,11 @@ func (i *Instance) operate(api *admin.API) {
 		return
 	}
 	i.Loops = append(i.Loops,
-		flow.Loop{Name: "operations", Every: time.Second, AtStart: true, Do: api.Operate(instanceName())},
+		flow.Loop{Name: "operations", Every: time.Second, AtStart: true, Do: api.Operate()},
 		flow.Loop{Name: "ended operations", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
 			_, err := api.Bulk.Sweep(ctx, i.Now())
 			return err
 		}})
-}
-
-// instanceName tells this process from others: by its host for people, and by chance.
-func instanceName() string {
-	host, _ := os.Hostname()
-	b := make([]byte, 4)
-	_, _ = rand.Read(b) // never fails
-	return host + "-" + hex.EncodeToString(b)
 }
 
 // keepOnce gives the API the ledger of its idempotency keys.

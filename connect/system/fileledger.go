@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
@@ -16,10 +15,4 @@ func (h *Host) SQLiteLedger(ctx context.Context, db *sqlitedb.DB, name string) (
 		return nil, err
 	}
 	return tableledger.New(t, tableledger.Options{Now: h.Now}), nil
-}
-
-// AccessStore keeps who may come in.
-type AccessStore interface {
-	access.Store
-	access.Sweeper
 }

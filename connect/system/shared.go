@@ -10,15 +10,13 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
-	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/postgrestable"
 	"github.com/tidemill/tidemill/state/table/redistable"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
-	"github.com/tidemill/tidemill/state/trail"
-	"github.com/tidemill/tidemill/state/trail/tabletrail"
 )
 
 // shared is where a role is that is of no single system: one of these, or none.
@@ -61,52 +59,15 @@ func (h *Host) Ledger(ctx context.Context, name string) (ledger.Store, error) {
 	return nil, nil
 }
 
-// Access are users, tokens and sessions, which as many instances share as can; nil: nothing keeps them.
-func (h *Host) Access(ctx context.Context) (AccessStore, error) {
+// sharedTable is a table that as many instances share as can; nil: nothing keeps one.
+func sharedTable[T any](ctx context.Context, h *Host, spec table.Spec[T]) (table.Store[T, any], error) {
 	switch at := h.shared(); {
 	case at.postgres != nil:
-		t, err := postgrestable.New(ctx, at.postgres, tableaccess.Spec())
-		if err != nil {
-			return nil, err
-		}
-		return tableaccess.New(t), nil
+		return plainly(postgrestable.New(ctx, at.postgres, spec))
 	case at.redis != nil:
-		t, err := redistable.New(ctx, at.redis, tableaccess.Spec(), redistable.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return tableaccess.New(t), nil
+		return plainly(redistable.New(ctx, at.redis, spec, redistable.Options{}))
 	case at.file != nil:
-		t, err := sqlitetable.New(ctx, at.file, tableaccess.Spec())
-		if err != nil {
-			return nil, err
-		}
-		return tableaccess.New(t), nil
-	}
-	return nil, nil
-}
-
-// Trail is the audit trail, which as many instances share as can; nil: nothing keeps it.
-func (h *Host) Trail(ctx context.Context) (trail.Trail, error) {
-	switch at := h.shared(); {
-	case at.postgres != nil:
-		t, err := postgrestable.New(ctx, at.postgres, tabletrail.Spec())
-		if err != nil {
-			return nil, err
-		}
-		return tabletrail.New(t), nil
-	case at.redis != nil:
-		t, err := redistable.New(ctx, at.redis, tabletrail.Spec(), redistable.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return tabletrail.New(t), nil
-	case at.file != nil:
-		t, err := sqlitetable.New(ctx, at.file, tabletrail.Spec())
-		if err != nil {
-			return nil, err
-		}
-		return tabletrail.New(t), nil
+		return plainly(sqlitetable.New(ctx, at.file, spec))
 	}
 	return nil, nil
 }

@@ -272,10 +272,9 @@ func again(o *bulk.Operation, was *api.OperationThings) *api.OperationThings {
 	return f
 }
 
-// Operate runs operations in this instance, which owner names as no other, while it is called again
-// and again.
-func (a *API) Operate(owner string) func(context.Context) error {
-	return operate.New(a.Bulk, owner, a.thingsOf, operate.Options{Now: a.Now, Log: a.Log}).Run
+// Operate runs operations in this instance while it is called again and again.
+func (a *API) Operate() func(context.Context) error {
+	return operate.New(a.Bulk, a.This.ID, a.thingsOf, operate.Options{Now: a.Now, Log: a.Log}).Run
 }
 
 // thingsOf are those of an operation, as they were chosen then.

@@ -116,7 +116,7 @@ func (d *bulkDesk) start(query string) (o api.Operation) {
 // ends runs operations until this one has ended.
 func (d *bulkDesk) ends(id string) (o api.Operation) {
 	d.Helper()
-	run := d.api.Operate("one")
+	run := d.api.Operate()
 	for range 500 {
 		if err := run(d.Context()); err != nil {
 			d.Fatal(err)
@@ -235,7 +235,7 @@ func TestUndoLeavesNothingChanged(t *testing.T) {
 		d.fails("shop", 0, 20)
 		for _, query := range []string{"what=dead.delete&all=true", "what=jobs.clean&queue=jobs&all=true"} {
 			o := d.start("preview=" + d.preview(query).ID)
-			run := d.api.Operate("one")
+			run := d.api.Operate()
 			for range 58 {
 				if err := run(d.Context()); err != nil {
 					d.Fatal(err)
@@ -296,7 +296,7 @@ func TestAReplayHeedsAPauseAndAnOpenCircuit(t *testing.T) {
 		}
 		id := d.start("what=dead.replay&pipeline=p&expect_at_most=30").ID
 		ctx, end := context.WithCancel(d.Context())
-		go func() { _ = d.api.Operate("one")(ctx) }()
+		go func() { _ = d.api.Operate()(ctx) }()
 		defer end()
 		waits := func(want string, replaying int) {
 			d.Helper()
@@ -444,7 +444,7 @@ func TestAStoreOfOperationsThatIsAwayIsSaidSo(t *testing.T) {
 		d.ask("GET", "operations/x", ""), d.ask("POST", "operations/x/stop", "")} {
 		refused(t, w, http.StatusInternalServerError, "connection refused")
 	}
-	if err := d.api.Operate("one")(t.Context()); !errors.Is(err, errAway) {
+	if err := d.api.Operate()(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("the loop says %v", err)
 	}
 	nowhere := newDesk(t, admin.Parts{Letters: letters})

@@ -94,7 +94,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 		p(w, &a, &c)
 	}
 	does := admin.New(a)
-	w.operate = does.Operate("one")
+	w.operate = does.Operate()
 	c.API, c.Operations = operation.Inside(does.Inside()), does.Operations()
 	if w.pages, err = console.New(c); err != nil {
 		t.Fatal(err)
