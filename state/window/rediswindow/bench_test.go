@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/state/table/redistable"
 	"github.com/tidemill/tidemill/state/window"
+	"github.com/tidemill/tidemill/state/window/tablewindow"
 )
 
 // serverCPU is the processor time that Redis has used.
@@ -111,26 +114,106 @@ func BenchmarkPut(b *testing.B) {
 			return nil
 		})
 	})
-	b.Run("put", func(b *testing.B) {
-		client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis, settings).URL)
+	for name, open := range stores {
+		b.Run(name, func(b *testing.B) {
+			client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis, settings).URL)
+			kept, s := make([]window.Kept, pollRecords), open(b, client)
+			run(b, client, func(n int, rs []window.Record) error {
+				if n%len(polls) == 0 { // all is gone
+					s = open(b, client)
+				}
+				return s.Put(b.Context(), rs, kept)
+			})
+		})
+	}
+}
+
+// stores are this package's, and the one that stands on the table.
+var stores = map[string]func(*testing.B, rueidis.Client) window.Store{
+	"own": func(b *testing.B, client rueidis.Client) window.Store {
+		b.Helper()
 		s, err := New(client, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		kept := make([]window.Kept, pollRecords)
-		run(b, client, func(n int, rs []window.Record) error { return s.Put(b.Context(), rs, kept) })
-	})
+		return s
+	},
+	"table": func(b *testing.B, client rueidis.Client) window.Store {
+		b.Helper()
+		rows, err := redistable.New(b.Context(), client, tablewindow.Spec(), redistable.Options{Group: "windows"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		blobs, err := redistable.New(b.Context(), client, tablewindow.BlobSpec(), redistable.Options{Group: "windows"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s, err := tablewindow.New(b.Context(), rows, blobs, tablewindow.Options{Look: time.Second})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	},
+}
+
+// Instances that put at the same time, each polls of its own: into windows of their own, or into one.
+func BenchmarkPutTogether(b *testing.B) {
+	const instances = 4
+	for _, size := range []int{20, 500} {
+		for _, one := range []bool{false, true} {
+			for name, open := range stores {
+				b.Run(fmt.Sprintf("records=%d/one=%t/%s", size, one, name), func(b *testing.B) {
+					client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis, settings).URL)
+					all := make([]window.Store, instances)
+					for i := range all {
+						all[i] = open(b, client)
+					}
+					before, n := serverCPU(b, client), 0
+					for b.Loop() {
+						b.StopTimer()
+						polls := make([][]window.Record, instances)
+						for i := range polls {
+							batch := "b"
+							if !one {
+								batch += fmt.Sprint(i)
+							}
+							polls[i] = poll(batch, n*instances+i)[:size]
+						}
+						b.StartTimer()
+						var group sync.WaitGroup
+						for i, s := range all {
+							group.Go(func() {
+								if err := s.Put(b.Context(), polls[i], make([]window.Kept, size)); err != nil {
+									b.Error(err)
+								}
+							})
+						}
+						group.Wait()
+						n++
+					}
+					b.ReportMetric(float64(serverCPU(b, client)-before)/float64(n*instances*size), "server-ns/record")
+					b.ReportMetric(float64(b.Elapsed())/float64(n*instances*size), "wall-ns/record")
+				})
+			}
+		}
+	}
 }
 
 // The life of a window of 100,000 records after it was closed: read in pages, and settled.
 func BenchmarkLife(b *testing.B) {
-	client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis, settings).URL)
-	s, err := New(client, Options{})
-	if err != nil {
-		b.Fatal(err)
+	for name, open := range stores {
+		b.Run(name, func(b *testing.B) {
+			client := redistest.Connect(b, testenv.Start(b, testenv.PrivateRedis, settings).URL)
+			life(b, client, open(b, client))
+		})
 	}
+}
+
+func life(b *testing.B, client rueidis.Client, s window.Store) {
+	b.Helper()
 	source, m := s.Open(), new(tidemill.Message)
 	page := make([]window.Record, 1000)
+	server := time.Duration(0)
 	for b.Loop() {
 		b.StopTimer()
 		for i := range 50 {
@@ -138,6 +221,7 @@ func BenchmarkLife(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+		before := serverCPU(b, client)
 		b.StartTimer()
 		if _, err := s.CloseNow(b.Context(), "b"); err != nil {
 			b.Fatal(err)
@@ -157,6 +241,8 @@ func BenchmarkLife(b *testing.B) {
 		if err := source.Settle(b.Context(), end); err != nil || end[0].Outcome != tidemill.Applied || read != 50*pollRecords {
 			b.Fatal(err, end[0].Outcome, fmt.Sprint("read ", read))
 		}
+		server += serverCPU(b, client) - before
 	}
+	b.ReportMetric(float64(server)/float64(b.N)/50/pollRecords, "server-ns/record")
 	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/50/pollRecords, "wall-ns/record")
 }
