@@ -27,6 +27,7 @@ import (
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -50,6 +51,7 @@ type Instance struct {
 	options   Options
 	mux       *http.ServeMux    // of the common listener
 	endpoints []system.Endpoint // of the systems
+	pages     []console.System  // of the systems, in the console
 	token     tidemill.Secret   // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine, profiles excepted
 	ports     []*serve.Server   // further listeners
 	checks    []func(context.Context) []preflight.Finding
@@ -108,7 +110,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 		rooms[s.Name] = admin.Room{Does: parts.Operations, Missing: parts.Missing}
 		finders[s.Name] = parts.Finder
 	}
-	api.Rooms, api.Finds = table.Rooms(rooms), table.Finds(finders)
+	api.Rooms, api.Finds, i.pages = table.Rooms(rooms), table.Finds(finders), table.Pages(rooms)
 	if i.token, err = apiToken(c, o); err != nil { // after the data were opened: this process owns the folder
 		return nil, err
 	}

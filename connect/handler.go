@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 // handle puts together what the common listener answers: the API, the console and what operators ask
@@ -24,7 +25,8 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	i.Operator = api.Admits
 	i.mux.Handle(admin.Prefix, api)
 	if set := i.Config.Console; set.Enabled {
-		pages, err := console.New(console.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil, Gate: api.Gate(), Base: set.Base, Name: set.Name, Environment: set.Environment, Log: i.Log, Now: i.Now})
+		pages, err := console.New(console.Parts{Gate: api.Gate(), Systems: i.pages, Parts: page.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil,
+			Base: set.Base, Name: set.Name, Environment: set.Environment, Log: i.Log, Now: i.Now}})
 		if err != nil {
 			return err
 		}

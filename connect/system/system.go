@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 // System is what a program can run, as one value. A Table has those of a program; nothing else in it
@@ -42,6 +43,8 @@ type System struct {
 	Missing    string
 	Document   []byte      // Operations in OpenAPI, where api.Document has them not; package apitest writes it
 	Letters    admin.Owner // which dead letters are its own
+
+	Pages *page.Set // of the console; nil: it has none there
 
 	Unit     string                // what its books count, as record; empty: event
 	KeyUse   string                // how senders show a key, with %s for where it listens; empty: as X-API-Key

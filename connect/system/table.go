@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/console"
 )
 
 // Table has the systems that a program can run, in the order in which they are built and asked.
@@ -102,6 +103,16 @@ func (t Table) Rooms(running map[string]admin.Room) (all []admin.Room) {
 func (t Table) Finds(running map[string]answer.Finder) (all []answer.Finds) {
 	for _, s := range t {
 		all = append(all, answer.Finds{System: s.Name, Finder: running[s.Name], Missing: s.Name + " does not run in this instance"})
+	}
+	return all
+}
+
+// Pages are those of all systems in the console.
+func (t Table) Pages(running map[string]admin.Room) (all []console.System) {
+	for _, s := range t {
+		if _, runs := running[s.Name]; s.Pages != nil {
+			all = append(all, console.System{Pages: s.Pages, Runs: runs})
+		}
 	}
 	return all
 }

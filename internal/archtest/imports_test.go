@@ -2,8 +2,8 @@
 //
 //	cmd → a system's edge → cli → connect → serve → a system's rules → config → flow, state, source, sink → policy → root
 //
-// A system's edge is what makes it a part of a program: endpoint, building on servers, API, metrics
-// and commands, each a folder that is named after system and part, like crmingest.
+// A system's edge is what makes it a part of a program: endpoint, building on servers, API, pages,
+// metrics and commands, each a folder that is named after system and part, like crmingest.
 //
 // Backends import their role and an internal connection, never each other; but a role on a table
 // knows the table in memory. Rules know no product's driver.
@@ -102,7 +102,7 @@ func edge(rel string) bool {
 		return rel == "systems"
 	}
 	part, its := strings.CutPrefix(parts[2], parts[1])
-	return its && slices.Contains([]string{"api", "cli", "ingest", "metrics", "system"}, part)
+	return its && slices.Contains([]string{"api", "cli", "console", "ingest", "metrics", "system"}, part)
 }
 
 // products are the prefixes of backends' package names.

@@ -1,55 +1,35 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"sync"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
-
-// input is a field of a form.
-type input struct {
-	Name, Label, Kind, Value string   // Kind is that of HTML; of a password nothing is shown again
-	Choices                  []string // it is one of them
-	Help                     string
-	Auto                     string // what the browser may fill in
-	Optional                 bool
-}
 
 // accessPage is who comes in.
 type accessPage struct {
-	Users    part[[]api.User]
-	Tokens   part[[]api.Token]
-	Sessions part[[]api.Session]
+	Users    page.Part[[]api.User]
+	Tokens   page.Part[[]api.Token]
+	Sessions page.Part[[]api.Session]
 }
 
-// grantsShown is how many users, tokens and sessions the page shows of each.
-const grantsShown = 1000
-
-func showAccess(v *visit) (*view, error) {
-	if err := v.allowed("Access", api.ListUsers.ID); err != nil {
+func showAccess(v *page.Visit) (*page.View, error) {
+	if err := v.Allowed("Access", api.ListUsers.ID); err != nil {
 		return nil, err
 	}
 	p := &accessPage{}
 	var all sync.WaitGroup
-	all.Go(func() { p.Users = listed(v, api.ListUsers, &operation.None{}) })
-	all.Go(func() { p.Tokens = listed(v, api.ListTokens, &operation.None{}) })
-	all.Go(func() { p.Sessions = listed(v, api.ListSessions, &api.SessionFilter{}) })
+	all.Go(func() { p.Users = page.Listed(v, api.ListUsers, &operation.None{}) })
+	all.Go(func() { p.Tokens = page.Listed(v, api.ListTokens, &operation.None{}) })
+	all.Go(func() { p.Sessions = page.Listed(v, api.ListSessions, &api.SessionFilter{}) })
 	all.Wait()
-	return &view{file: "access", Title: "Access", Section: "access", Body: p}, nil
+	return &page.View{File: "access", Title: "Access", Section: "access", Body: p}, nil
 }
 
-// listed is a listing as a part of a page.
-func listed[Q, A any](v *visit, l operation.Listing[Q, A], q *Q) part[[]A] {
-	return look(v, func(context.Context) ([]A, error) {
-		all, _, err := gather(v, l, q, grantsShown)
-		return all, err
-	})
-}
-
-var accessCrumbs = []link{{"Access", address("access")}}
+var accessCrumbs = []page.Link{{Text: "Access", Href: page.Address("access")}}
 
 // roleNames are those that somebody can be given.
 var roleNames = []string{"viewer", "operator", "admin"}
@@ -58,95 +38,87 @@ const newPassword = "12 to 128 characters. Those that are used often are refused
 
 // granting is an action of the page of access; do returns what was done, or has answered where it is
 // empty.
-func granting[Q, A any](o operation.Operation[Q, A], path string, ask func(*visit) *question, read func(*visit) *Q, said string) *action {
-	return &action{path: "access/" + path, op: o.ID,
-		ask: func(v *visit) (*question, error) {
+func granting[Q, A any](o operation.Operation[Q, A], path string, ask func(*page.Visit) *page.Question, read func(*page.Visit) *Q, said string) *page.Action {
+	return &page.Action{Path: "access/" + path, Op: o.ID,
+		Ask: func(v *page.Visit) (*page.Question, error) {
 			q := ask(v)
-			q.Section, q.Crumbs, q.Back, q.Request = "access", accessCrumbs, address("access"), request(o, read(v))
+			q.Section, q.Crumbs, q.Back, q.Request = "access", accessCrumbs, page.Address("access"), page.Request(o, read(v))
 			return q, nil
 		},
-		do: func(v *visit) (string, error) {
-			a, err := change(v, o, read(v))
+		Do: func(v *page.Visit) (string, error) {
+			a, err := page.Change(v, o, read(v))
 			if err != nil {
-				return "", refilled(err)
+				return "", page.Refilled(err)
 			}
 			if made, is := any(a).(api.MadeToken); is {
-				v.render(http.StatusOK, &view{file: "token", Title: "The token " + made.Name, Section: "access", Crumbs: accessCrumbs, Body: &made})
+				v.Render(http.StatusOK, &page.View{File: "token", Title: "The token " + made.Name, Section: "access", Crumbs: accessCrumbs, Body: &made})
 				return "", nil
 			}
-			return done(address("access"), said), nil
+			return page.Done(page.Address("access"), said), nil
 		}}
 }
 
-// refilled has a form shown again with what is wrong with it.
-func refilled(err error) error {
-	if p := problemOf(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
-		return &wrong{p.Detail}
-	}
-	return err
-}
-
-func theUser(v *visit) api.OneUser { return api.OneUser{User: v.r.PathValue("name")} }
+func theUser(v *page.Visit) api.OneUser { return api.OneUser{User: v.R.PathValue("name")} }
 
 var (
-	addUser = granting(api.AddUser, "users/add", func(v *visit) *question {
-		return &question{Title: "Add a user", Button: "Add the user", CLI: command("user", "add", "NAME"), Texts: []string{"They log in by this name and password, and can change the password under their name."},
-			Inputs: []input{{Name: "name", Label: "Name", Value: v.r.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.r.PostFormValue("role")},
+	addUser = granting(api.AddUser, "users/add", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Add a user", Button: "Add the user", CLI: page.Command("user", "add", "NAME"), Texts: []string{"They log in by this name and password, and can change the password under their name."},
+			Inputs: []page.Input{{Name: "name", Label: "Name", Value: v.R.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")},
 				{Name: "password", Label: "Password", Kind: "password", Help: newPassword, Auto: "new-password"}}}
-	}, func(v *visit) *api.NewUser {
-		return &api.NewUser{Body: api.UserToAdd{Name: v.r.PostFormValue("name"), Role: v.r.PostFormValue("role"), Password: v.r.PostFormValue("password")}}
+	}, func(v *page.Visit) *api.NewUser {
+		return &api.NewUser{Body: api.UserToAdd{Name: v.R.PostFormValue("name"), Role: v.R.PostFormValue("role"), Password: v.R.PostFormValue("password")}}
 	}, "added")
 
-	setUserRole = granting(api.SetUserRole, "users/{name}/role", func(v *visit) *question {
-		return &question{Title: "Another role for " + theUser(v).User, Button: "Give the role", CLI: command("user", "role", theUser(v).User, "ROLE"), Texts: []string{"Their sessions end: they log in again."},
-			Inputs: []input{{Name: "role", Label: "Role", Choices: roleNames, Value: v.r.PostFormValue("role")}}}
-	}, func(v *visit) *api.UserRole {
-		return &api.UserRole{OneUser: theUser(v), Role: v.r.PostFormValue("role")}
+	setUserRole = granting(api.SetUserRole, "users/{name}/role", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Another role for " + theUser(v).User, Button: "Give the role", CLI: page.Command("user", "role", theUser(v).User, "ROLE"), Texts: []string{"Their sessions end: they log in again."},
+			Inputs: []page.Input{{Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")}}}
+	}, func(v *page.Visit) *api.UserRole {
+		return &api.UserRole{OneUser: theUser(v), Role: v.R.PostFormValue("role")}
 	}, "role")
 
-	setUserPassword = granting(api.SetUserPassword, "users/{name}/password", func(v *visit) *question {
-		return &question{Title: "Another password for " + theUser(v).User, Button: "Set the password", CLI: command("user", "password", theUser(v).User), Texts: []string{"Their sessions end: they log in again."},
-			Inputs: []input{{Name: "password", Label: "Password", Kind: "password", Help: newPassword, Auto: "new-password"}}}
-	}, func(v *visit) *api.UserPassword {
-		return &api.UserPassword{OneUser: theUser(v), Body: api.NewPassword{Password: v.r.PostFormValue("password")}}
+	setUserPassword = granting(api.SetUserPassword, "users/{name}/password", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Another password for " + theUser(v).User, Button: "Set the password", CLI: page.Command("user", "password", theUser(v).User), Texts: []string{"Their sessions end: they log in again."},
+			Inputs: []page.Input{{Name: "password", Label: "Password", Kind: "password", Help: newPassword, Auto: "new-password"}}}
+	}, func(v *page.Visit) *api.UserPassword {
+		return &api.UserPassword{OneUser: theUser(v), Body: api.NewPassword{Password: v.R.PostFormValue("password")}}
 	}, "password")
 
-	removeUser = granting(api.RemoveUser, "users/{name}/remove", func(v *visit) *question {
-		return &question{Title: "Remove " + theUser(v).User + "?", Button: "Remove the user", Careful: true, CLI: command("user", "remove", theUser(v).User), Texts: []string{"They can log in no more, and their sessions end. The audit trail keeps what they did."}}
-	}, func(v *visit) *api.OneUser { q := theUser(v); return &q }, "userremoved")
+	removeUser = granting(api.RemoveUser, "users/{name}/remove", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Remove " + theUser(v).User + "?", Button: "Remove the user", Careful: true, CLI: page.Command("user", "remove", theUser(v).User), Texts: []string{"They can log in no more, and their sessions end. The audit trail keeps what they did."}}
+	}, func(v *page.Visit) *api.OneUser { q := theUser(v); return &q }, "userremoved")
 
-	makeToken = granting(api.MakeToken, "tokens/make", func(v *visit) *question {
-		return &question{Title: "Make a token", Button: "Make the token", CLI: command("token", "make", "NAME"), Texts: []string{"A program shows it with each request. Its secret is shown once, on the next page."},
-			Inputs: []input{{Name: "name", Label: "Name of the program", Value: v.r.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.r.PostFormValue("role")},
-				{Name: "days", Label: "Days until it ends, or never", Value: v.r.PostFormValue("days"), Help: "Empty: 90.", Optional: true, Auto: "off"}}}
-	}, func(v *visit) *api.NewToken {
-		q := &api.NewToken{Name: v.r.PostFormValue("name"), Role: v.r.PostFormValue("role")}
-		if days := v.r.PostFormValue("days"); days != "" {
+	makeToken = granting(api.MakeToken, "tokens/make", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Make a token", Button: "Make the token", CLI: page.Command("token", "make", "NAME"), Texts: []string{"A program shows it with each request. Its secret is shown once, on the next page."},
+			Inputs: []page.Input{{Name: "name", Label: "Name of the program", Value: v.R.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")},
+				{Name: "days", Label: "Days until it ends, or never", Value: v.R.PostFormValue("days"), Help: "Empty: 90.", Optional: true, Auto: "off"}}}
+	}, func(v *page.Visit) *api.NewToken {
+		q := &api.NewToken{Name: v.R.PostFormValue("name"), Role: v.R.PostFormValue("role")}
+		if days := v.R.PostFormValue("days"); days != "" {
 			q.Days = &days
 		}
 		return q
 	}, "")
 
-	revokeToken = granting(api.RevokeToken, "tokens/{id}/revoke", func(v *visit) *question {
-		return &question{Title: "Revoke the token " + v.r.PathValue("id") + "?", Button: "Revoke the token", Careful: true, CLI: command("token", "revoke", v.r.PathValue("id")), Texts: []string{"It lets in no more, and sessions that it began end. This cannot be taken back."}}
-	}, func(v *visit) *api.OneToken { return &api.OneToken{ID: v.r.PathValue("id")} }, "revoked")
+	revokeToken = granting(api.RevokeToken, "tokens/{id}/revoke", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "Revoke the token " + v.R.PathValue("id") + "?", Button: "Revoke the token", Careful: true, CLI: page.Command("token", "revoke", v.R.PathValue("id")), Texts: []string{"It lets in no more, and sessions that it began end. This cannot be taken back."}}
+	}, func(v *page.Visit) *api.OneToken { return &api.OneToken{ID: v.R.PathValue("id")} }, "revoked")
 
-	endAnySession = granting(api.EndSession, "sessions/{id}/end", func(v *visit) *question {
-		return &question{Title: "End the session " + v.r.PathValue("id") + "?", Button: "End the session", CLI: command("sessions", "end", v.r.PathValue("id")), Texts: []string{"Its browser has to log in again."}}
-	}, func(v *visit) *api.OneSession { return &api.OneSession{ID: v.r.PathValue("id")} }, "ended")
+	endAnySession = granting(api.EndSession, "sessions/{id}/end", func(v *page.Visit) *page.Question {
+		return &page.Question{Title: "End the session " + v.R.PathValue("id") + "?", Button: "End the session", CLI: page.Command("sessions", "end", v.R.PathValue("id")), Texts: []string{"Its browser has to log in again."}}
+	}, func(v *page.Visit) *api.OneSession { return &api.OneSession{ID: v.R.PathValue("id")} }, "ended")
 )
 
 // setMyPassword changes the caller's own password.
-var setMyPassword = &action{path: "me/password", op: api.SetMyPassword.ID,
-	ask: func(v *visit) (*question, error) {
-		return &question{Title: "Change your password", Button: "Change the password", Section: "me", Crumbs: []link{{"You and this browser", address("me")}}, Back: address("me"), Request: request(api.SetMyPassword, &api.MyPassword{}),
+var setMyPassword = &page.Action{Path: "me/password", Op: api.SetMyPassword.ID,
+	Ask: func(v *page.Visit) (*page.Question, error) {
+		return &page.Question{Title: "Change your password", Button: "Change the password", Section: "me", Crumbs: []page.Link{{Text: "You and this browser", Href: page.Address("me")}}, Back: page.Address("me"), Request: page.Request(api.SetMyPassword, &api.MyPassword{}),
 			Texts:  []string{"Your other sessions end."},
-			Inputs: []input{{Name: "old", Label: "The password until now", Kind: "password", Auto: "current-password"}, {Name: "new", Label: "The new one", Kind: "password", Help: newPassword, Auto: "new-password"}}}, nil
+			Inputs: []page.Input{{Name: "old", Label: "The password until now", Kind: "password", Auto: "current-password"}, {Name: "new", Label: "The new one", Kind: "password", Help: newPassword, Auto: "new-password"}}}, nil
 	},
-	do: func(v *visit) (string, error) {
-		_, err := change(v, api.SetMyPassword, &api.MyPassword{Body: api.ChangedPassword{Old: v.r.PostFormValue("old"), New: v.r.PostFormValue("new")}})
-		if p := problemOf(err); p != nil && p.Status == http.StatusForbidden {
-			return "", &wrong{p.Detail}
+	Do: func(v *page.Visit) (string, error) {
+		_, err := page.Change(v, api.SetMyPassword, &api.MyPassword{Body: api.ChangedPassword{Old: v.R.PostFormValue("old"), New: v.R.PostFormValue("new")}})
+		if p := page.Problem(err); p != nil && p.Status == http.StatusForbidden {
+			return "", &page.Wrong{Text: p.Detail}
 		}
-		return done(address("me"), "password"), refilled(err)
+		return page.Done(page.Address("me"), "password"), page.Refilled(err)
 	}}

@@ -15,31 +15,31 @@ const phrase = "open sesame, please"
 
 func TestUsersAreAddedChangedAndRemovedByForms(t *testing.T) {
 	w := newWorld(t)
-	w.has(w.page("/console/access"), "No user yet.", "No token was made.", "Nobody is logged in.")
+	w.Has(w.Page("/console/access"), "No user yet.", "No token was made.", "Nobody is logged in.")
 	const add = "/console/access/users/add"
-	form := w.form(add)
+	form := w.Form(add)
 	for name, value := range map[string]string{"name": "grace", "role": "admin", "password": "short"} {
 		form.Set(name, value)
 	}
-	rec := w.ask("POST", add, form)
-	if w.has(rec.Body.String(), "needs 12 to 128"); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="grace"`) || strings.Contains(rec.Body.String(), "short") {
+	rec := w.Ask("POST", add, form)
+	if w.Has(rec.Body.String(), "needs 12 to 128"); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="grace"`) || strings.Contains(rec.Body.String(), "short") {
 		t.Errorf("a short password is answered %d: %s", rec.Code, rec.Body)
 	}
-	w.has(w.page(w.confirm(add, url.Values{"name": {"grace"}, "role": {"admin"}, "password": {phrase}})), "The user was added.", "grace", "admin")
-	w.has(w.page(w.confirm(add, url.Values{"name": {"joan"}, "role": {"viewer"}, "password": {phrase}})), "joan", "viewer")
+	w.Has(w.Page(w.Confirm(add, url.Values{"name": {"grace"}, "role": {"admin"}, "password": {phrase}})), "The user was added.", "grace", "admin")
+	w.Has(w.Page(w.Confirm(add, url.Values{"name": {"joan"}, "role": {"viewer"}, "password": {phrase}})), "joan", "viewer")
 	before, err := w.grants.Get(t.Context(), state.User, "joan")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.has(w.page(w.confirm("/console/access/users/joan/role", url.Values{"role": {"operator"}})), "The role was changed.", "operator")
-	w.has(w.page(w.confirm("/console/access/users/joan/password", url.Values{"password": {phrase + " again"}})), "The password was changed.")
+	w.Has(w.Page(w.Confirm("/console/access/users/joan/role", url.Values{"role": {"operator"}})), "The role was changed.", "operator")
+	w.Has(w.Page(w.Confirm("/console/access/users/joan/password", url.Values{"password": {phrase + " again"}})), "The password was changed.")
 	if after, err := w.grants.Get(t.Context(), state.User, "joan"); err != nil || after.Role != "operator" || after.Hash == before.Hash {
 		t.Errorf("joan is %+v, %v", after, err)
 	}
-	if rec := w.ask("POST", "/console/access/users/grace/remove", w.form("/console/access/users/grace/remove")); rec.Code != http.StatusUnprocessableEntity {
+	if rec := w.Ask("POST", "/console/access/users/grace/remove", w.Form("/console/access/users/grace/remove")); rec.Code != http.StatusUnprocessableEntity {
 		t.Errorf("to remove the last admin is answered %d", rec.Code)
 	}
-	w.has(w.page(w.confirm("/console/access/users/joan/remove", nil)), "The user was removed.")
+	w.Has(w.Page(w.Confirm("/console/access/users/joan/remove", nil)), "The user was removed.")
 	if all, err := w.grants.List(t.Context(), state.User, ""); err != nil || len(all) != 1 {
 		t.Errorf("there are %d users, %v", len(all), err)
 	}
@@ -48,69 +48,69 @@ func TestUsersAreAddedChangedAndRemovedByForms(t *testing.T) {
 func TestTheSecretOfATokenIsShownOnce(t *testing.T) {
 	w := newWorld(t)
 	const at = "/console/access/tokens/make"
-	form := w.form(at)
+	form := w.Form(at)
 	form.Set("name", "ci")
 	form.Set("role", "operator")
 	form.Set("days", "many")
-	if rec := w.ask("POST", at, form); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="many"`) {
+	if rec := w.Ask("POST", at, form); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="many"`) {
 		t.Errorf("days that are none are answered %d", rec.Code)
 	}
 	form.Set("days", "never")
-	rec := w.ask("POST", at, form)
+	rec := w.Ask("POST", at, form)
 	secret := regexp.MustCompile(`<pre id="secret">([^<]+)</pre>`).FindStringSubmatch(rec.Body.String())
-	if w.has(rec.Body.String(), "Its secret is shown once."); rec.Code != http.StatusOK || secret == nil || rec.Header().Get("Cache-Control") != "no-store" {
+	if w.Has(rec.Body.String(), "Its secret is shown once."); rec.Code != http.StatusOK || secret == nil || rec.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("the form is answered %d: %s", rec.Code, rec.Body)
 	}
-	page := w.page("/console/access")
-	if w.has(page, "ci", "operator", "never"); strings.Contains(page, secret[1]) {
+	page := w.Page("/console/access")
+	if w.Has(page, "ci", "operator", "never"); strings.Contains(page, secret[1]) {
 		t.Error("the list has the secret")
 	}
-	if page := w.page("/console/audit"); !strings.Contains(page, "makeToken") || strings.Contains(page, secret[1]) {
+	if page := w.Page("/console/audit"); !strings.Contains(page, "makeToken") || strings.Contains(page, secret[1]) {
 		t.Error("the trail has the secret, or not who made it")
 	}
 	revoke := regexp.MustCompile(`/console/access/tokens/[0-9a-f]+/revoke`).FindString(page)
-	w.has(w.page(w.confirm(revoke, nil)), "The token was revoked.", "No token was made.")
+	w.Has(w.Page(w.Confirm(revoke, nil)), "The token was revoked.", "No token was made.")
 }
 
 func TestSessionsOfOthersAreEnded(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.has(w.page("/console/access"), "grace", "browser", "192.0.2.7")
-	w.has(w.page(w.confirm("/console/access/sessions/0123456789abcdef/end", nil)), "The session is ended.", "Nobody is logged in.")
+	w.Has(w.Page("/console/access"), "grace", "browser", "192.0.2.7")
+	w.Has(w.Page(w.Confirm("/console/access/sessions/0123456789abcdef/end", nil)), "The session is ended.", "Nobody is logged in.")
 }
 
 func TestAccessIsForAdmins(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.who.Role = caller.Operator
+	w.Who.Role = caller.Operator
 	for _, path := range []string{"/console/access", "/console/access/users/add", "/console/access/tokens/make", "/console/access/users/grace/remove"} {
-		if rec := w.ask("GET", path, nil); rec.Code != http.StatusForbidden {
+		if rec := w.Ask("GET", path, nil); rec.Code != http.StatusForbidden {
 			t.Errorf("%s is answered %d", path, rec.Code)
 		}
 	}
-	if rec := w.ask("POST", "/console/access/sessions/0123456789abcdef/end", nil); rec.Code != http.StatusForbidden {
+	if rec := w.Ask("POST", "/console/access/sessions/0123456789abcdef/end", nil); rec.Code != http.StatusForbidden {
 		t.Errorf("an operator who ends a session is answered %d", rec.Code)
 	}
-	if strings.Contains(w.page("/console/menu"), `"/console/access"`) {
+	if strings.Contains(w.Page("/console/menu"), `"/console/access"`) {
 		t.Error("an operator is led to access")
 	}
 }
 
 func TestSomebodyChangesTheirPassword(t *testing.T) {
 	w := newWorld(t)
-	w.confirm("/console/access/users/add", url.Values{"name": {"ada"}, "role": {"admin"}, "password": {phrase}})
-	w.has(w.page("/console/me"), "Change your password")
+	w.Confirm("/console/access/users/add", url.Values{"name": {"ada"}, "role": {"admin"}, "password": {phrase}})
+	w.Has(w.Page("/console/me"), "Change your password")
 	const at = "/console/me/password"
-	form := w.form(at)
+	form := w.Form(at)
 	form.Set("old", "a wrong one, quite long")
 	form.Set("new", phrase+" again")
-	rec := w.ask("POST", at, form)
-	if w.has(rec.Body.String(), "the old password is wrong"); rec.Code != http.StatusUnprocessableEntity || strings.Contains(rec.Body.String(), "again") {
+	rec := w.Ask("POST", at, form)
+	if w.Has(rec.Body.String(), "the old password is wrong"); rec.Code != http.StatusUnprocessableEntity || strings.Contains(rec.Body.String(), "again") {
 		t.Errorf("a wrong password is answered %d", rec.Code)
 	}
-	w.has(w.page(w.confirm(at, url.Values{"old": {phrase}, "new": {phrase + " again"}})), "The password was changed.")
-	w.who.Via = "token"
-	if strings.Contains(w.page("/console/me"), "Change your password") {
+	w.Has(w.Page(w.Confirm(at, url.Values{"old": {phrase}, "new": {phrase + " again"}})), "The password was changed.")
+	w.Who.Via = "token"
+	if strings.Contains(w.Page("/console/me"), "Change your password") {
 		t.Error("a token has a password")
 	}
 }

@@ -80,3 +80,6 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	_, _ = w.Write(body)
 	return true
 }
+
+// url is the address of an asset.
+func (a *assets) url(name string) string { return a.urls[name] }

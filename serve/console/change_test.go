@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/serve/operate"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -18,23 +19,23 @@ import (
 func TestPeopleComeInAndGo(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.who = caller.Caller{}
-	page := w.ask("GET", "/console/dead?reason=timeout", nil).Body.String()
-	w.has(page, "Log in", "Token of the API", "Or a link for one time")
-	form := url.Values{"back": {hidden(w, page, "back")}, "token": {"guessed"}}
-	rec := w.ask("POST", "/console/login", form)
+	w.Who = caller.Caller{}
+	page := w.Ask("GET", "/console/dead?reason=timeout", nil).Body.String()
+	w.Has(page, "Log in", "Token of the API", "Or a link for one time")
+	form := url.Values{"back": {w.Hidden(page, "back")}, "token": {"guessed"}}
+	rec := w.Ask("POST", "/console/login", form)
 	if rec.Code != http.StatusUnauthorized || strings.Contains(rec.Body.String(), "guessed") {
-		t.Errorf("a wrong token is answered %d: %s", rec.Code, text(rec.Body.String()))
+		t.Errorf("a wrong token is answered %d: %s", rec.Code, consoletest.Text(rec.Body.String()))
 	}
-	w.has(rec.Body.String(), "the token is wrong")
+	w.Has(rec.Body.String(), "the token is wrong")
 	form.Set("token", "the token")
-	if rec = w.ask("POST", "/console/login", form); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/console/dead?reason=timeout" {
+	if rec = w.Ask("POST", "/console/login", form); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != "/console/dead?reason=timeout" {
 		t.Errorf("the right one is answered %d, and leads to %s", rec.Code, rec.Header().Get("Location"))
 	}
-	if rec = w.ask("POST", "/console/logout", nil); rec.Header().Get("Location") != "/console/login" || w.who.Name != "" {
+	if rec = w.Ask("POST", "/console/logout", nil); rec.Header().Get("Location") != "/console/login" || w.Who.Name != "" {
 		t.Errorf("logging out is answered %d", rec.Code)
 	}
-	if rec = w.ask("POST", "/console/login", url.Values{"link": {"http://127.0.0.1/console/login#the secret"}, "back": {"https://evil.example"}}); rec.Header().Get("Location") != "/console/" {
+	if rec = w.Ask("POST", "/console/login", url.Values{"link": {"http://127.0.0.1/console/login#the secret"}, "back": {"https://evil.example"}}); rec.Header().Get("Location") != "/console/" {
 		t.Errorf("a link that was pasted whole leads to %q", rec.Header().Get("Location"))
 	}
 }
@@ -42,38 +43,38 @@ func TestPeopleComeInAndGo(t *testing.T) {
 func TestAQueueIsPausedAndResumedByForms(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	asks := w.page("/console/queues/q/pause")
-	w.has(asks, "Pause the queue q?", "tidemill queue pause q", "POST /api/v1/queues/q/pause", "Cancel")
+	asks := w.Page("/console/queues/q/pause")
+	w.Has(asks, "Pause the queue q?", "tidemill queue pause q", "POST /api/v1/queues/q/pause", "Cancel")
 	if !strings.Contains(asks, `<form class="sheet ask" method="post" action="/console/queues/q/pause" data-ask>`) {
 		t.Error("from a dialog the form would go to the page that the dialog is on")
 	}
-	to := w.confirm("/console/queues/q/pause", nil)
-	w.has(w.page(to), "Paused.", "It is paused: jobs come in")
+	to := w.Confirm("/console/queues/q/pause", nil)
+	w.Has(w.Page(to), "Paused.", "It is paused: jobs come in")
 	if s, err := w.queues.Settings(t.Context(), "q"); err != nil || !s.Paused {
 		t.Errorf("the queue is not paused: %v", err)
 	}
-	w.has(w.page(w.confirm("/console/queues/q/resume", nil)), "Resumed.", "running")
-	w.has(w.page(w.confirm("/console/queues/q/drain", nil)), "draining")
+	w.Has(w.Page(w.Confirm("/console/queues/q/resume", nil)), "Resumed.", "running")
+	w.Has(w.Page(w.Confirm("/console/queues/q/drain", nil)), "draining")
 }
 
 func TestLimitsAreSetOfWhatWasSeen(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	page := w.page("/console/queues/q/settings")
-	tag := hidden(w, page, "etag")
+	page := w.Page("/console/queues/q/settings")
+	tag := w.Hidden(page, "etag")
 	form := url.Values{"etag": {tag}, "rate": {"12.5"}, "at_once": {"3"}, "tenant_rate": {""}, "tenant_at_once": {""}}
-	w.has(w.page(w.confirm("/console/queues/q/settings", form)), "The settings are in force.", "12.5 a second, 3 at once")
+	w.Has(w.Page(w.Confirm("/console/queues/q/settings", form)), "The settings are in force.", "12.5 a second, 3 at once")
 	form.Set("rate", "13")
 	form.Set("key", "another")
-	rec := w.ask("POST", "/console/queues/q/settings", form) // of what is there no more
+	rec := w.Ask("POST", "/console/queues/q/settings", form) // of what is there no more
 	if rec.Code != http.StatusPreconditionFailed {
 		t.Errorf("a change of old settings is answered %d", rec.Code)
 	}
 	for _, c := range [][3]string{{"rate", "fast", `"fast" is no rate`}, {"at_once", "1.5", `"1.5" is no count`}, {"tenant_rate", "-1", "is no rate"}, {"rate", "NaN", "is no rate"}} {
 		bad := url.Values{"etag": {tag}, c[0]: {c[1]}}
-		rec := w.ask("POST", "/console/queues/q/settings", bad)
-		if rec.Code != http.StatusUnprocessableEntity || !strings.Contains(text(rec.Body.String()), c[2]) || !strings.Contains(rec.Body.String(), `value="`+c[1]+`"`) {
-			t.Errorf("%s=%s is answered %d: %s", c[0], c[1], rec.Code, text(rec.Body.String()))
+		rec := w.Ask("POST", "/console/queues/q/settings", bad)
+		if rec.Code != http.StatusUnprocessableEntity || !strings.Contains(consoletest.Text(rec.Body.String()), c[2]) || !strings.Contains(rec.Body.String(), `value="`+c[1]+`"`) {
+			t.Errorf("%s=%s is answered %d: %s", c[0], c[1], rec.Code, consoletest.Text(rec.Body.String()))
 		}
 	}
 }
@@ -82,14 +83,14 @@ func TestJobsAreChangedOneOrByFilter(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	const remove = "/console/queues/q/remove?id=e3&tenant=shop"
-	w.has(w.page(remove), "Remove 1 job?", "tidemill operations start jobs.remove --queue=q", "It cannot be taken back once it has begun.", "It begins 10 seconds after it is asked for.")
+	w.Has(w.Page(remove), "Remove 1 job?", "tidemill operations start jobs.remove --queue=q", "It cannot be taken back once it has begun.", "It begins 10 seconds after it is asked for.")
 	for _, path := range []string{remove, "/console/queues/q/promote?id=e2&tenant=shop", "/console/queues/q/retry?id=e1&tenant=shop"} {
 		at := w.starts(path, nil)
-		w.has(w.page("/console/books"), "Stop") // on every page
+		w.Has(w.Page("/console/books"), "Stop") // on every page
 		w.ends()
-		w.has(w.page(at), "done", "Changed 1")
+		w.Has(w.Page(at), "done", "Changed 1")
 	}
-	w.has(w.page("/console/queues/q/retry?id=e1&tenant=shop"), "No job that this can be done to matches now.")
+	w.Has(w.Page("/console/queues/q/retry?id=e1&tenant=shop"), "No job that this can be done to matches now.")
 	if st, err := w.queues.Stats(t.Context(), "q"); err != nil || st.Waiting != 3 || st.Delayed+st.Failed != 0 {
 		t.Errorf("the queue has %+v, %v", st, err)
 	}
@@ -99,25 +100,25 @@ func TestAPayloadIsEditedAndItsOriginalKept(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	const at = "/console/dead/delivery/1"
-	page := w.page(at + "/edit")
-	form := url.Values{"etag": {hidden(w, page, "etag")}, "json": {"true"}, "payload": {"{\"n\":1.10,\r\n\"text\":\"mended\"}"}}
-	to := w.confirm(at+"/edit", form)
-	w.has(w.page(to), "The payload was replaced.", "What was changed", "mended")
+	page := w.Page(at + "/edit")
+	form := url.Values{"etag": {w.Hidden(page, "etag")}, "json": {"true"}, "payload": {"{\"n\":1.10,\r\n\"text\":\"mended\"}"}}
+	to := w.Confirm(at+"/edit", form)
+	w.Has(w.Page(to), "The payload was replaced.", "What was changed", "mended")
 	l := w.letters()[0]
 	if string(l.Payload) != "{\"n\":1.10,\n\"text\":\"mended\"}" || string(l.Original) != `{"n":1.10,"text":""}` {
 		t.Errorf("payload %q, original %q", l.Payload, l.Original)
 	}
-	if got := w.page(at + "/original"); got != `{"n":1.10,"text":""}` {
+	if got := w.Page(at + "/original"); got != `{"n":1.10,"text":""}` {
 		t.Errorf("the original is %q", got)
 	}
 	form.Set("payload", `{"n":`)
 	form.Set("key", "another")
-	rec := w.ask("POST", at+"/edit", form)
+	rec := w.Ask("POST", at+"/edit", form)
 	if rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), "{&#34;n&#34;:</textarea>") {
-		t.Errorf("what is no JSON any more is answered %d: %s", rec.Code, text(rec.Body.String()))
+		t.Errorf("what is no JSON any more is answered %d: %s", rec.Code, consoletest.Text(rec.Body.String()))
 	}
 	form.Set("payload", `{"n":3}`)
-	if rec := w.ask("POST", at+"/edit", form); rec.Code != http.StatusPreconditionFailed {
+	if rec := w.Ask("POST", at+"/edit", form); rec.Code != http.StatusPreconditionFailed {
 		t.Errorf("an edit of what is there no more is answered %d", rec.Code)
 	}
 }
@@ -128,11 +129,11 @@ func TestAPayloadWithOtherEndsOfLinesIsNotEditedInAForm(t *testing.T) {
 	if err := w.dead.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "s2s.p", Message: m, At: time.Now()}}); err != nil {
 		t.Fatal(err)
 	}
-	page := w.page("/console/dead/delivery/1/edit")
-	if w.has(page, "It has ends of lines that a form would change. Replace it by a file."); strings.Contains(page, "<textarea") {
+	page := w.Page("/console/dead/delivery/1/edit")
+	if w.Has(page, "It has ends of lines that a form would change. Replace it by a file."); strings.Contains(page, "<textarea") {
 		t.Error("the form has the payload")
 	}
-	if got := w.page("/console/dead/delivery/1/payload"); got != "a\r\nb" {
+	if got := w.Page("/console/dead/delivery/1/payload"); got != "a\r\nb" {
 		t.Errorf("the payload is downloaded as %q", got)
 	}
 }
@@ -140,13 +141,13 @@ func TestAPayloadWithOtherEndsOfLinesIsNotEditedInAForm(t *testing.T) {
 func TestDeadLettersAreReplayedAndDiscarded(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.has(w.page("/console/dead/replay?seq=1&system=delivery"), "Replay 1 dead letter?", "It is this one", "answered 422", "tidemill operations start dead.replay", "--seq=1", "POST /api/v1/operations?")
+	w.Has(w.Page("/console/dead/replay?seq=1&system=delivery"), "Replay 1 dead letter?", "It is this one", "answered 422", "tidemill operations start dead.replay", "--seq=1", "POST /api/v1/operations?")
 	at := w.starts("/console/dead/replay?seq=1", nil)
-	w.has(w.page(at), "Replay of dead letters", "seq 1", "ada")
+	w.Has(w.Page(at), "Replay of dead letters", "seq 1", "ada")
 	w.ends()
-	w.has(w.page(at), "done", "Changed 1")
-	w.has(w.page("/console/dead/replay?seq=1"), "No dead letter that this can be done to matches now.")
-	w.has(w.page("/console/dead/delete?seq=2&seq=3"), "Discard 2 dead letters?", "partner_error 2", "shop 2", "It begins 60 seconds after")
+	w.Has(w.Page(at), "done", "Changed 1")
+	w.Has(w.Page("/console/dead/replay?seq=1"), "No dead letter that this can be done to matches now.")
+	w.Has(w.Page("/console/dead/delete?seq=2&seq=3"), "Discard 2 dead letters?", "partner_error 2", "shop 2", "It begins 60 seconds after")
 	w.starts("/console/dead/delete?seq=2&seq=3", nil)
 	if n := len(w.letters()); n != 3 {
 		t.Errorf("%d dead letters are left before a discard may begin", n)
@@ -155,8 +156,8 @@ func TestDeadLettersAreReplayedAndDiscarded(t *testing.T) {
 	if ls := w.letters(); len(ls) != 1 || ls[0].State != deadletter.Replaying {
 		t.Errorf("%d dead letters are left", len(ls))
 	}
-	w.has(w.page("/console/operations"), "Replay of dead letters", "Discard of dead letters", "3 shown; these are all that match.")
-	w.has(w.page("/console/operations?state=failed"), "Nothing matches.")
+	w.Has(w.Page("/console/operations"), "Replay of dead letters", "Discard of dead letters", "3 shown; these are all that match.")
+	w.Has(w.Page("/console/operations?state=failed"), "Nothing matches.")
 }
 
 // TestADiscardIsStoppedInItsTime holds that until an operation begins a form on every page stops it.
@@ -164,27 +165,27 @@ func TestADiscardIsStoppedInItsTime(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	at := w.starts("/console/dead/delete?all=true", nil)
-	page := w.page("/console/config")
-	if w.has(page, "Discard of dead letters of ada: 3, begins in"); !strings.Contains(page, `action="`+at+`/stop"`) {
+	page := w.Page("/console/config")
+	if w.Has(page, "Discard of dead letters of ada: 3, begins in"); !strings.Contains(page, `action="`+at+`/stop"`) {
 		t.Error("the page has no form that stops it")
 	}
-	w.who.Role = caller.Viewer
-	if page := w.page("/console/queues"); !strings.Contains(text(page), "Discard of dead letters of ada") || strings.Contains(page, at+"/stop") {
+	w.Who.Role = caller.Viewer
+	if page := w.Page("/console/queues"); !strings.Contains(consoletest.Text(page), "Discard of dead letters of ada") || strings.Contains(page, at+"/stop") {
 		t.Error("a viewer is shown how to stop it, or not that it is there")
 	}
-	if rec := w.ask("POST", at+"/stop", nil); rec.Code != http.StatusForbidden {
+	if rec := w.Ask("POST", at+"/stop", nil); rec.Code != http.StatusForbidden {
 		t.Errorf("a viewer who stops it is answered %d", rec.Code)
 	}
-	w.who.Role = caller.Admin
-	if rec := w.ask("POST", at+"/stop", nil); rec.Code != http.StatusSeeOther {
-		t.Errorf("the form is answered %d: %s", rec.Code, text(rec.Body.String()))
+	w.Who.Role = caller.Admin
+	if rec := w.Ask("POST", at+"/stop", nil); rec.Code != http.StatusSeeOther {
+		t.Errorf("the form is answered %d: %s", rec.Code, consoletest.Text(rec.Body.String()))
 	}
 	w.ends()
 	if n := len(w.letters()); n != 3 {
 		t.Errorf("%d dead letters are left of 3", n)
 	}
-	w.has(w.page(at), "stopped", "Stopped by ada")
-	if strings.Contains(w.page("/console/config"), at) {
+	w.Has(w.Page(at), "stopped", "Stopped by ada")
+	if strings.Contains(w.Page("/console/config"), at) {
 		t.Error("what is stopped is still on every page")
 	}
 }
@@ -194,10 +195,10 @@ func TestWhatCouldNotBeChangedIsNamedAndDoneAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	at := w.starts("/console/dead/replay?all=true", url.Values{"rate": {"1/s"}})
-	if rec := w.ask("GET", at+"/again", nil); rec.Code != http.StatusConflict {
+	if rec := w.Ask("GET", at+"/again", nil); rec.Code != http.StatusConflict {
 		t.Errorf("nothing failed, and again is answered %d", rec.Code)
 	}
-	if rec := w.ask("GET", "/console/operations/none", nil); rec.Code != http.StatusNotFound {
+	if rec := w.Ask("GET", "/console/operations/none", nil); rec.Code != http.StatusNotFound {
 		t.Errorf("an operation that there is not is answered %d", rec.Code)
 	}
 	o, err := w.moves.Change(t.Context(), strings.TrimPrefix(at, "/console/operations/"), func(o *bulk.Operation) error {
@@ -208,8 +209,8 @@ func TestWhatCouldNotBeChangedIsNamedAndDoneAgain(t *testing.T) {
 	if err != nil || o.Rate == 0 {
 		t.Fatal(o, err)
 	}
-	w.has(w.page(at), "What could not be changed", "d2", "damaged", "Again for those that failed")
-	w.has(w.page(at+"/again"), "Replay 1 dead letter?", "answered 422")
+	w.Has(w.Page(at), "What could not be changed", "d2", "damaged", "Again for those that failed")
+	w.Has(w.Page(at+"/again"), "Replay 1 dead letter?", "answered 422")
 	w.starts(at+"/again", nil)
 	w.ends()
 	for _, l := range w.letters() {
@@ -222,10 +223,10 @@ func TestWhatCouldNotBeChangedIsNamedAndDoneAgain(t *testing.T) {
 func TestARateIsOneOrRefused(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	form := w.form("/console/dead/replay?all=true")
+	form := w.Form("/console/dead/replay?all=true")
 	form.Set("rate", "fast")
-	rec := w.ask("POST", "/console/dead/replay?all=true", form)
-	if w.has(rec.Body.String(), "rate=", "Replay 3 dead letters?"); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="fast"`) {
+	rec := w.Ask("POST", "/console/dead/replay?all=true", form)
+	if w.Has(rec.Body.String(), "rate=", "Replay 3 dead letters?"); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), `value="fast"`) {
 		t.Errorf("it is answered %d", rec.Code)
 	}
 }
@@ -235,14 +236,14 @@ func TestARateIsOneOrRefused(t *testing.T) {
 func TestAllAreThoseThatWereSeen(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	page := w.page("/console/dead?pipeline=s2s.p")
+	page := w.Page("/console/dead?pipeline=s2s.p")
 	at := strings.Index(page, "/console/dead/delete?")
-	link := unescape.Replace(page[at : at+strings.IndexByte(page[at:], '"')])
+	link := consoletest.Unescape.Replace(page[at : at+strings.IndexByte(page[at:], '"')])
 	late := &tidemill.Message{ID: "late", Tenant: "shop", Payload: []byte("{}"), Mark: tidemill.Mark{Lo: 99}}
 	if err := w.dead.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "s2s.p", Message: late, At: time.Now().Add(time.Second)}}); err != nil {
 		t.Fatal(err)
 	}
-	w.has(w.page(link), "Discard 3 dead letters?", "--pipeline=s2s.p")
+	w.Has(w.Page(link), "Discard 3 dead letters?", "--pipeline=s2s.p")
 	w.starts(link, nil)
 	w.ends()
 	if ls := w.letters(); len(ls) != 1 || ls[0].ID != "late" {
@@ -260,13 +261,13 @@ func TestManyAreTyped(t *testing.T) {
 		t.Fatal(err)
 	}
 	const all = "/console/dead/delete?all=true"
-	w.has(w.page(all), "Discard 1,001 dead letters", "Type 1,001 to go on")
-	rec := w.ask("POST", all, w.form(all))
+	w.Has(w.Page(all), "Discard 1,001 dead letters", "Type 1,001 to go on")
+	rec := w.Ask("POST", all, w.Form(all))
 	if rec.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without the number it is answered %d", rec.Code)
 	}
-	w.has(rec.Body.String(), "Nothing was changed. Type 1,001 to go on.")
-	if rec := w.ask("POST", all, url.Values{"key": {"k"}, "word": {"1001"}}); rec.Code != http.StatusUnprocessableEntity {
+	w.Has(rec.Body.String(), "Nothing was changed. Type 1,001 to go on.")
+	if rec := w.Ask("POST", all, url.Values{"key": {"k"}, "word": {"1001"}}); rec.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without a preview it is answered %d", rec.Code)
 	}
 	w.ends()
@@ -281,10 +282,10 @@ func TestManyAreTyped(t *testing.T) {
 
 	w = newWorld(t, in("production"))
 	w.fill("")
-	w.has(w.page("/console/dead/delete?all=true"), "Type production to go on", "production")
-	form := w.form(all)
+	w.Has(w.Page("/console/dead/delete?all=true"), "Type production to go on", "production")
+	form := w.Form(all)
 	form.Set("word", "3")
-	if rec := w.ask("POST", all, form); rec.Code != http.StatusUnprocessableEntity {
+	if rec := w.Ask("POST", all, form); rec.Code != http.StatusUnprocessableEntity {
 		t.Errorf("in production it is answered %d without its name", rec.Code)
 	}
 }
@@ -294,12 +295,12 @@ func TestAFormThatIsSentTwiceIsDoneOnce(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	const at = "/console/queues/q/retry?id=e1&tenant=shop"
-	form := w.form(at)
-	first, second := w.ask("POST", at, form), w.ask("POST", at, form)
+	form := w.Form(at)
+	first, second := w.Ask("POST", at, form), w.Ask("POST", at, form)
 	if first.Code != http.StatusSeeOther || second.Code != http.StatusSeeOther || first.Header().Get("Location") != second.Header().Get("Location") {
 		t.Errorf("answered %d to %s, then %d to %s", first.Code, first.Header().Get("Location"), second.Code, second.Header().Get("Location"))
 	}
 	w.ends()
-	w.has(w.page(second.Header().Get("Location")), "Changed 1")
-	w.has(w.page("/console/operations"), "2 shown; these are all that match.")
+	w.Has(w.Page(second.Header().Get("Location")), "Changed 1")
+	w.Has(w.Page("/console/operations"), "2 shown; these are all that match.")
 }

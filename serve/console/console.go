@@ -2,96 +2,66 @@
 // without script. They show and do nothing but by operations of the API, which they call in this
 // process as the caller who looks at them.
 //
-// A page is a file in templates and a function that asks the API (page). A change is a page that says
-// what will happen, whose form does it (action).
+// A page is a file in templates and a function that asks the API (page.Page). A change is a page that
+// says what will happen, whose form does it (page.Action). Systems bring pages of their own.
 package console
 
 import (
-	"crypto/rand"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/tidemill/tidemill/serve/access"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 // Prefix of every page.
-const Prefix = "/console/"
-
-// readWithin is how long a page waits for an answer of the API.
-const readWithin = 2 * time.Second
+const Prefix = page.Prefix
 
 // Parts are what the console stands on.
 type Parts struct {
-	API        *operation.Client // calls the API as the caller whom a context carries
-	Operations []operation.Handler
-	Once       bool // the API takes Idempotency-Keys
+	page.Parts
+	Gate    access.Gate // says who looks, and lets people in and out
+	Systems []System
+}
 
-	Gate access.Gate // says who looks, and lets people in and out
-
-	Base        string // what a proxy has before Prefix and takes away, without an end of "/"; empty: nothing
-	Name        string // of this instance, in the header and in the title; empty: Tidemill
-	Environment string // as production; empty: none is shown
-	Log         *slog.Logger
-	Now         func() time.Time // nil: time.Now
-	Key         func() string    // makes an Idempotency-Key; nil: a random one
+// System is the pages of a system.
+type System struct {
+	Pages *page.Set
+	Runs  bool // in this instance; else its places are not in the navigation, and its pages say why
 }
 
 // Console is the handler of everything under Prefix.
 type Console struct {
-	Parts
-	mux       *http.ServeMux
-	assets    *assets
-	templates templates
-	roles     map[string]caller.Role // that operations are for, by their ids
-	standing  shared[*api.Overview]
-	moves     shared[[]api.Operation] // that are active
-	doctor    doctor
+	*page.Frame
+	gate   access.Gate
+	own    *page.Set
+	mux    *http.ServeMux
+	assets *assets
+	doctor doctor
 }
 
 // New makes the console.
 func New(p Parts) (*Console, error) {
-	if p.Now == nil {
-		p.Now = time.Now
-	}
-	if p.Key == nil {
-		p.Key = rand.Text
-	}
-	if p.Log == nil {
-		p.Log = slog.New(slog.DiscardHandler)
-	}
-	if p.Name == "" {
-		p.Name = "Tidemill"
-	}
-	c := &Console{Parts: p, mux: http.NewServeMux(), roles: map[string]caller.Role{}}
-	for _, o := range p.Operations {
-		c.roles[o.ID] = o.Role
-	}
+	c := &Console{gate: p.Gate, mux: http.NewServeMux()}
+	c.own = c.pages()
 	var err error
 	if c.assets, err = newAssets(); err != nil {
 		return nil, err
 	}
-	if c.templates, err = parseTemplates(c.assets); err != nil {
+	sets, runs := []*page.Set{c.own}, map[*page.Set]bool{c.own: true}
+	for _, s := range p.Systems {
+		sets, runs[s.Pages] = append(sets, s.Pages), s.Runs
+	}
+	c.Frame, err = page.New(p.Parts, c.mux, c.assets.url, func(s *page.Set) bool { return runs[s] }, sets...)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range pages() {
-		c.mux.HandleFunc("GET "+Prefix+p.path, c.serve(p.show))
+	for path, do := range map[string]func(*page.Visit) (*page.View, error){"me": setPreferences, "me/sessions/{id}/end": endSession, "logout": c.leave} {
+		c.mux.HandleFunc("POST "+Prefix+path, c.Serve(c.own, do))
 	}
-	for _, a := range actions() {
-		c.mux.HandleFunc("GET "+Prefix+a.path, c.serve(a.show))
-		c.mux.HandleFunc("POST "+Prefix+a.path, c.serve(a.post))
-	}
-	for _, d := range downloads() {
-		c.mux.HandleFunc("GET "+Prefix+d.path, c.serve(d.show))
-	}
-	c.mux.HandleFunc("POST "+Prefix+"me", c.serve(setPreferences))
-	c.mux.HandleFunc("POST "+Prefix+"me/sessions/{id}/end", c.serve(endSession))
-	c.mux.HandleFunc("POST "+Prefix+"logout", c.serve(leave))
 	return c, nil
 }
 
@@ -119,22 +89,22 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == loginPath {
-		c.visit(w, r).login()
+		c.login(c.Visit(c.own, w, r))
 		return
 	}
-	who, err := c.Gate.Caller(r)
-	v := c.visit(w, r.WithContext(caller.With(r.Context(), who)))
+	who, err := c.gate.Caller(r)
+	v := c.Visit(c.own, w, r.WithContext(caller.With(r.Context(), who)))
 	switch _, pattern := c.mux.Handler(r); {
-	case problemOf(err) != nil && problemOf(err).Status == http.StatusUnauthorized:
-		v.askToLogIn(http.StatusUnauthorized, "")
+	case err != nil && page.Problem(err).Status == http.StatusUnauthorized:
+		c.askToLogIn(v, http.StatusUnauthorized, "")
 	case err != nil:
-		v.fail(err)
+		v.Fail(err)
 	case !safe(r):
-		v.fail(operation.Refuse(http.StatusForbidden, "This form was not sent by a page of this console. Nothing was changed. Open the page here and send it again."))
+		v.Fail(operation.Refuse(http.StatusForbidden, "This form was not sent by a page of this console. Nothing was changed. Open the page here and send it again."))
 	case pattern == "":
-		v.fail(operation.Refuse(http.StatusNotFound, "The console has no page %s.", r.URL.Path))
+		v.Fail(operation.Refuse(http.StatusNotFound, "The console has no page %s.", r.URL.Path))
 	default:
-		c.mux.ServeHTTP(w, v.r)
+		c.mux.ServeHTTP(w, v.R)
 	}
 }
 
@@ -149,18 +119,4 @@ func safe(r *http.Request) bool {
 	}
 	origin, err := url.Parse(r.Header.Get("Origin"))
 	return err == nil && origin.Host != "" && strings.EqualFold(origin.Host, r.Host)
-}
-
-// serve is the handler of a page, which answers by itself or is rendered.
-func (c *Console) serve(show func(*visit) (*view, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v := c.visit(w, r)
-		page, err := show(v)
-		switch {
-		case err != nil:
-			v.fail(err)
-		case page != nil:
-			v.render(http.StatusOK, page)
-		}
-	}
 }

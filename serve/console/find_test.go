@@ -47,38 +47,38 @@ func TestTheBoxFindsEverything(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	for q, want := range map[string]string{"q": "/console/queues/q", "2": "/console/dead/delivery/2", "d3": "/console/dead/delivery/3", "e4": "/console/queues/q/job?id=e4&tenant=shop", " one ": "/console/explain?id=one&owner=shop&system=delivery"} {
-		if rec := w.ask("GET", "/console/find?q="+url.QueryEscape(q), nil); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != want {
+		if rec := w.Ask("GET", "/console/find?q="+url.QueryEscape(q), nil); rec.Code != http.StatusSeeOther || rec.Header().Get("Location") != want {
 			t.Errorf("%s leads to %d %s, want %s", q, rec.Code, rec.Header().Get("Location"), want)
 		}
 	}
-	page := w.page("/console/find?q=two")
-	w.has(page, "an order · delivery · shop", "a job", "person", "getPerson", "delivery: queue", "delivery: cellar: it is locked")
+	page := w.Page("/console/find?q=two")
+	w.Has(page, "an order · delivery · shop", "a job", "person", "getPerson", "delivery: queue", "delivery: cellar: it is locked")
 	for _, href := range []string{`href="/console/explain?id=two&amp;owner=shop&amp;system=delivery"`, `href="/console/queues/q/job?id=two&amp;tenant=shop"`, `href="/console/reference#getPerson"`} {
 		if !strings.Contains(page, href) {
 			t.Errorf("the page has no %s", href)
 		}
 	}
-	w.has(w.page("/console/find?q=nowhere"), "Nothing is called nowhere here.", "dead letters", "crm does not run in this instance", "tidemill find --scan")
-	w.has(w.page("/console/find"), "Paste an id into the box above")
+	w.Has(w.Page("/console/find?q=nowhere"), "Nothing is called nowhere here.", "dead letters", "crm does not run in this instance", "tidemill find --scan")
+	w.Has(w.Page("/console/find"), "Paste an id into the box above")
 }
 
 func TestTheLifeOfAnEventIsExplained(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	page := w.page("/console/explain?system=delivery&owner=shop&id=one")
-	w.has(page, "in flight", "It waits", "It is tried again in 12 s", "it was accepted", "+12ms", "queues forget", "log could not be asked. it is away",
+	page := w.Page("/console/explain?system=delivery&owner=shop&id=one")
+	w.Has(page, "in flight", "It waits", "It is tried again in 12 s", "it was accepted", "+12ms", "queues forget", "log could not be asked. it is away",
 		"tidemill explain one --system delivery --owner shop", "GET /api/v1/explain?id=one&owner=shop&system=delivery", "Copy as text", "in flight It waits")
 	if !strings.Contains(page, `href="/console/queues/q/job?id=e3&amp;tenant=shop"`) {
 		t.Error("the job of a step is no link")
 	}
-	w.has(w.page("/console/explain"), "Explain", "System", "Owner")
-	if rec := w.ask("GET", "/console/explain?system=delivery&id=other", nil); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "nothing is known of it") {
+	w.Has(w.Page("/console/explain"), "Explain", "System", "Owner")
+	if rec := w.Ask("GET", "/console/explain?system=delivery&id=other", nil); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "nothing is known of it") {
 		t.Errorf("an event that nobody knows is answered %d", rec.Code)
 	}
-	if rec := w.ask("GET", "/console/explain?system=crm&id=one", nil); rec.Code != http.StatusNotFound {
+	if rec := w.Ask("GET", "/console/explain?system=crm&id=one", nil); rec.Code != http.StatusNotFound {
 		t.Errorf("a system that does not run is answered %d", rec.Code)
 	}
-	if !strings.Contains(w.page("/console/dead/delivery/1"), `href="/console/explain?id=d1&amp;owner=shop&amp;system=delivery"`) {
+	if !strings.Contains(w.Page("/console/dead/delivery/1"), `href="/console/explain?id=d1&amp;owner=shop&amp;system=delivery"`) {
 		t.Error("a dead letter does not lead to what explains it")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 const (
@@ -34,17 +35,17 @@ type health struct {
 	Warn     int
 }
 
-func (d *doctor) look(v *visit) (h health) {
+func (d *doctor) look(v *page.Visit) (h health) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v.at.Sub(d.at) > doctorFor || v.query().Get("again") != "" && v.at.Sub(d.at) > time.Second {
-		ctx, cancel := context.WithTimeout(v.r.Context(), doctorWithin)
+	if v.At.Sub(d.at) > doctorFor || v.Query().Get("again") != "" && v.At.Sub(d.at) > time.Second {
+		ctx, cancel := context.WithTimeout(v.R.Context(), doctorWithin)
 		defer cancel()
 		f, err := api.GetDoctor.Call(ctx, v.API, &operation.None{})
 		if err != nil {
-			h.Problem = problem(err)
+			h.Problem = page.Problem(err)
 		} else {
-			d.at, d.found = v.at, f.Findings
+			d.at, d.found = v.At, f.Findings
 		}
 	}
 	h.At, h.Findings = d.at, slices.Clone(d.found)
@@ -63,15 +64,15 @@ func (d *doctor) look(v *visit) (h health) {
 	return h
 }
 
-func showHealth(v *visit) (*view, error) {
-	if err := v.allowed("Health", api.GetDoctor.ID); err != nil {
+func (c *Console) showHealth(v *page.Visit) (*page.View, error) {
+	if err := v.Allowed("Health", api.GetDoctor.ID); err != nil {
 		return nil, err
 	}
-	return &view{file: "health", Title: "Health", Section: "health", Body: v.doctor.look(v)}, nil
+	return &page.View{File: "health", Title: "Health", Section: "health", Body: c.doctor.look(v)}, nil
 }
 
-func showConfig(v *visit) (*view, error) {
-	ctx, cancel := v.ctx()
+func showConfig(v *page.Visit) (*page.View, error) {
+	ctx, cancel := v.Context()
 	defer cancel()
 	in, err := api.GetConfig.Body(ctx, v.API, &operation.None{})
 	if err != nil {
@@ -79,7 +80,7 @@ func showConfig(v *visit) (*view, error) {
 	}
 	defer in.Close()
 	text, err := io.ReadAll(in)
-	return &view{file: "config", Title: "Configuration", Section: "config", Body: string(text)}, err
+	return &page.View{File: "config", Title: "Configuration", Section: "config", Body: string(text)}, err
 }
 
 // described is an operation in the reference.
@@ -94,7 +95,7 @@ func (d described) Help(p operation.Param) string { return p.Field.Tag.Get("help
 // Full is its path.
 func (d described) Full() string { return operation.Prefix + d.Path }
 
-func showReference(v *visit) (*view, error) {
+func (c *Console) showReference(v *page.Visit) (*page.View, error) {
 	type group struct {
 		Name string
 		All  []described
@@ -109,5 +110,5 @@ func showReference(v *visit) (*view, error) {
 		groups[i].All = append(groups[i].All, described{o, tag})
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return strings.Compare(a.Name, b.Name) })
-	return &view{file: "reference", Title: "Reference of the API", Section: "reference", Body: groups}, nil
+	return &page.View{File: "reference", Title: "Reference of the API", Section: "reference", Body: groups}, nil
 }

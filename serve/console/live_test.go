@@ -14,15 +14,15 @@ func TestPagesNameTheirTopics(t *testing.T) {
 	w := newWorld(t, func(_ *world, _ *admin.Parts, c *console.Parts) { c.Base = "/tide" })
 	w.fill("")
 	for path, want := range map[string]string{"/console/": `data-stream="/tide/api/v1/stream" data-topics="overview"`, "/console/queues/q": `data-stream="/tide/api/v1/stream" data-topics="queue:q"`} {
-		if page := w.page(path); !strings.Contains(page, want) {
+		if page := w.Page(path); !strings.Contains(page, want) {
 			t.Errorf("%s has no %s", path, want)
 		}
 	}
-	if strings.Contains(w.page("/console/dead"), "data-stream") {
+	if strings.Contains(w.Page("/console/dead"), "data-stream") {
 		t.Error("a list that stands still has a stream")
 	}
-	w.who = caller.Caller{}
-	if rec := w.ask("GET", "/console/", nil); strings.Contains(rec.Body.String(), "data-stream") {
+	w.Who = caller.Caller{}
+	if rec := w.Ask("GET", "/console/", nil); strings.Contains(rec.Body.String(), "data-stream") {
 		t.Error("nobody is told of a stream")
 	}
 }

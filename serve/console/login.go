@@ -2,12 +2,12 @@ package console
 
 import (
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 const loginPath = Prefix + "login"
@@ -21,66 +21,56 @@ type login struct {
 }
 
 // askToLogIn answers with the page where people come in.
-func (v *visit) askToLogIn(status int, wrong string) {
-	page := &login{Ways: v.Gate.Ways(v.r), Wrong: wrong}
+func (c *Console) askToLogIn(v *page.Visit, status int, wrong string) {
+	asked := &login{Ways: c.gate.Ways(v.R), Wrong: wrong}
 	switch {
-	case v.r.URL.Path == loginPath:
-		page.Name, page.Back = v.r.PostFormValue("name"), v.r.PostFormValue("back")
-	case v.r.Method == http.MethodGet:
-		page.Back = v.r.URL.RequestURI()
+	case v.R.URL.Path == loginPath:
+		asked.Name, asked.Back = v.R.PostFormValue("name"), v.R.PostFormValue("back")
+	case v.R.Method == http.MethodGet:
+		asked.Back = v.R.URL.RequestURI()
 	}
-	v.render(status, &view{file: "login", Title: "Log in", Body: page})
+	v.Render(status, &page.View{File: "login", Title: "Log in", Body: asked})
 }
 
 // login lets somebody in.
-func (v *visit) login() {
-	switch v.r.Method {
+func (c *Console) login(v *page.Visit) {
+	switch v.R.Method {
 	case http.MethodGet, http.MethodHead:
-		v.askToLogIn(http.StatusOK, "")
+		c.askToLogIn(v, http.StatusOK, "")
 		return
 	case http.MethodPost:
 	default:
-		v.fail(operation.Refuse(http.StatusMethodNotAllowed, "Log in by the form."))
+		v.Fail(operation.Refuse(http.StatusMethodNotAllowed, "Log in by the form."))
 		return
 	}
-	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, 64<<10)
-	given := func(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
-	by := access.Proof{Token: given("token"), Name: given("name"), Password: v.r.PostFormValue("password"), Link: given("link")}
+	v.R.Body = http.MaxBytesReader(v.W, v.R.Body, 64<<10)
+	given := func(name string) string { return strings.TrimSpace(v.R.PostFormValue(name)) }
+	by := access.Proof{Token: given("token"), Name: given("name"), Password: v.R.PostFormValue("password"), Link: given("link")}
 	if _, secret, whole := strings.Cut(by.Link, "#"); whole { // the whole address was pasted
 		by.Link = secret
 	}
-	if _, err := v.Gate.Enter(v.w, v.r, by); err != nil {
-		p := problem(err)
-		v.askToLogIn(p.Status, p.Detail)
+	if _, err := c.gate.Enter(v.W, v.R, by); err != nil {
+		p := page.Problem(err)
+		c.askToLogIn(v, p.Status, p.Detail)
 		return
 	}
-	v.redirect(v.local(v.r.PostFormValue("back"), Prefix))
+	v.Redirect(v.Local(v.R.PostFormValue("back"), Prefix))
 }
 
 // leave ends the session.
-func leave(v *visit) (*view, error) {
-	if err := v.Gate.Leave(v.w, v.r); err != nil {
+func (c *Console) leave(v *page.Visit) (*page.View, error) {
+	if err := c.gate.Leave(v.W, v.R); err != nil {
 		return nil, err
 	}
-	v.redirect(loginPath)
+	v.Redirect(loginPath)
 	return nil, nil
 }
 
 // endSession ends one of the caller's sessions.
-func endSession(v *visit) (*view, error) {
-	_, err := change(v, api.EndMySession, &api.OneSession{ID: v.r.PathValue("id")})
+func endSession(v *page.Visit) (*page.View, error) {
+	_, err := page.Change(v, api.EndMySession, &api.OneSession{ID: v.R.PathValue("id")})
 	if err == nil {
-		v.redirect(done(address("me"), "ended"))
+		v.Redirect(page.Done(page.Address("me"), "ended"))
 	}
 	return nil, err
-}
-
-// local is an address of this console, else another one.
-func (v *visit) local(to, or string) string {
-	to = strings.TrimPrefix(to, v.Base)
-	u, err := url.Parse(to)
-	if err != nil || !strings.HasPrefix(to, Prefix) || u.Host != "" || u.Scheme != "" || strings.Contains(to, "//") || strings.Contains(to, "\\") {
-		return or
-	}
-	return to
 }

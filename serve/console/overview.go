@@ -8,39 +8,40 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 )
 
 // overview says whether all is well.
 type overview struct {
-	Stands  part[*api.Overview]
-	Status  part[api.Status]
-	Queues  part[[]api.Queue] // that have something
-	Idle    int               // queues that have nothing
-	Dead    part[operation.Paged[api.ListedDead]]
+	Stands  page.Part[*api.Overview]
+	Status  page.Part[api.Status]
+	Queues  page.Part[[]api.Queue] // that have something
+	Idle    int                    // queues that have nothing
+	Dead    page.Part[operation.Paged[api.ListedDead]]
 	Fresh   bool // nothing was ever accepted
 	Busy    []api.PipelineStatus
-	Quiet   int                 // pipelines that run and have had nothing
-	Changes *part[[]api.Change] // the last ones by people
+	Quiet   int                      // pipelines that run and have had nothing
+	Changes *page.Part[[]api.Change] // the last ones by people
 }
 
 // deadOnOverview is how many dead letters the overview shows, the newest.
 const deadOnOverview = 5
 
-func showOverview(v *visit) (*view, error) {
+func showOverview(v *page.Visit) (*page.View, error) {
 	var o overview
 	var all sync.WaitGroup
 	ask := func(id string, do func()) {
-		if v.may(id) {
+		if v.May(id) {
 			all.Go(do)
 		}
 	}
 	ask(api.GetStatus.ID, func() {
-		o.Status = look(v, func(ctx context.Context) (api.Status, error) {
+		o.Status = page.Look(v, func(ctx context.Context) (api.Status, error) {
 			return api.GetStatus.Call(ctx, v.API, &operation.None{})
 		})
 	})
 	ask(api.GetOverview.ID, func() {
-		o.Stands = look(v, func(context.Context) (*api.Overview, error) { return v.stands() })
+		o.Stands = page.Look(v, func(context.Context) (*api.Overview, error) { return v.Stands() })
 	})
 	ask(api.ListQueues.ID, func() {
 		if o.Queues = listQueues(v); len(o.Queues.Has) > 0 {
@@ -49,9 +50,9 @@ func showOverview(v *visit) (*view, error) {
 			o.Idle -= len(o.Queues.Has)
 		}
 	})
-	ask(api.ListChanges.ID, func() { o.Changes = lastChanges(v, "") })
+	ask(api.ListChanges.ID, func() { o.Changes = page.LastChanges(v, "") })
 	ask(api.ListDead.ID, func() {
-		o.Dead = look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
+		o.Dead = page.Look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 			return api.ListDead.Page(ctx, v.API, &api.DeadFilter{Page: operation.Page{Order: "newest", Limit: deadOnOverview}})
 		})
 	})
@@ -71,7 +72,7 @@ func showOverview(v *visit) (*view, error) {
 			}
 		}
 	}
-	return &view{file: "overview", Title: "Overview", Section: "overview", Live: true, Topics: []string{"overview"}, Body: &o}, nil
+	return &page.View{File: "overview", Title: "Overview", Section: "overview", Live: true, Topics: []string{"overview"}, Body: &o}, nil
 }
 
 // books are those of all systems.
@@ -100,8 +101,8 @@ func (l line) DeadOff() int64 {
 	return int64(a.Put) - int64(a.Held+a.Replayed+a.Discarded+a.Trimmed)
 }
 
-func readBooks(v *visit, system string) part[books] {
-	return look(v, func(ctx context.Context) (b books, err error) {
+func readBooks(v *page.Visit, system string) page.Part[books] {
+	return page.Look(v, func(ctx context.Context) (b books, err error) {
 		all, err := api.GetAudit.Call(ctx, v.API, &api.OneSystem{System: system})
 		if err != nil {
 			return b, err
@@ -127,32 +128,58 @@ func readBooks(v *visit, system string) part[books] {
 	})
 }
 
-func showBooks(v *visit) (*view, error) {
-	b := readBooks(v, v.query().Get("system"))
-	return &view{file: "books", Title: "Books", Section: "books", Body: b}, nil
+func showBooks(v *page.Visit) (*page.View, error) {
+	b := readBooks(v, v.Query().Get("system"))
+	return &page.View{File: "books", Title: "Books", Section: "books", Body: b}, nil
 }
 
 // pausePipeline and resumePipeline steer a pipeline of this instance.
-var pausePipeline = &action{path: "pipelines/{name}/pause", op: api.PausePipeline.ID,
-	ask: func(v *visit) (*question, error) {
-		name := v.r.PathValue("name")
-		return &question{Title: "Pause the pipeline " + name + "?", Button: "Pause the pipeline", Section: "instances",
+var pausePipeline = &page.Action{Path: "pipelines/{name}/pause", Op: api.PausePipeline.ID,
+	Ask: func(v *page.Visit) (*page.Question, error) {
+		name := v.R.PathValue("name")
+		return &page.Question{Title: "Pause the pipeline " + name + "?", Button: "Pause the pipeline", Section: "instances",
 			Texts: []string{"It is paused in this instance alone. What has begun is finished; events are still taken in, and wait.", "It goes on when it is resumed, or when the instance is started again."},
-			Back:  v.back(address("instances")), CLI: command("pause", name), Request: request(api.PausePipeline, &api.OnePipeline{Name: name})}, nil
+			Back:  v.Back(page.Address("instances")), CLI: page.Command("pause", name), Request: page.Request(api.PausePipeline, &api.OnePipeline{Name: name})}, nil
 	},
-	do: func(v *visit) (string, error) {
-		_, err := change(v, api.PausePipeline, &api.OnePipeline{Name: v.r.PathValue("name")})
-		return done(v.back(address("instances")), "paused"), err
+	Do: func(v *page.Visit) (string, error) {
+		_, err := page.Change(v, api.PausePipeline, &api.OnePipeline{Name: v.R.PathValue("name")})
+		return page.Done(v.Back(page.Address("instances")), "paused"), err
 	}}
 
-var resumePipeline = &action{path: "pipelines/{name}/resume", op: api.ResumePipeline.ID,
-	ask: func(v *visit) (*question, error) {
-		name := v.r.PathValue("name")
-		return &question{Title: "Resume the pipeline " + name + "?", Button: "Resume the pipeline", Section: "instances",
+var resumePipeline = &page.Action{Path: "pipelines/{name}/resume", Op: api.ResumePipeline.ID,
+	Ask: func(v *page.Visit) (*page.Question, error) {
+		name := v.R.PathValue("name")
+		return &page.Question{Title: "Resume the pipeline " + name + "?", Button: "Resume the pipeline", Section: "instances",
 			Texts: []string{"It works again in this instance, and begins with what waits."},
-			Back:  v.back(address("instances")), CLI: command("resume", name), Request: request(api.ResumePipeline, &api.OnePipeline{Name: name})}, nil
+			Back:  v.Back(page.Address("instances")), CLI: page.Command("resume", name), Request: page.Request(api.ResumePipeline, &api.OnePipeline{Name: name})}, nil
 	},
-	do: func(v *visit) (string, error) {
-		_, err := change(v, api.ResumePipeline, &api.OnePipeline{Name: v.r.PathValue("name")})
-		return done(v.back(address("instances")), "resumed"), err
+	Do: func(v *page.Visit) (string, error) {
+		_, err := page.Change(v, api.ResumePipeline, &api.OnePipeline{Name: v.R.PathValue("name")})
+		return page.Done(v.Back(page.Address("instances")), "resumed"), err
 	}}
+
+// attentionAt is the page of what wants attention.
+func attentionAt(a api.Attention) string {
+	switch {
+	case a.Kind == "unbalanced" || a.Kind == "unread":
+		return page.Address("books")
+	case a.Kind == "credentials":
+		return page.Address("health")
+	case a.Kind == "old_dead_letters":
+		return page.Query(page.Address("dead"), map[string][]string{"system": {a.System}, "order": {"oldest"}})
+	case a.Queue != "":
+		return page.Address("queues", a.Queue)
+	case a.Pipeline != "":
+		return page.Address("instances") + "#" + a.Pipeline
+	}
+	return page.Address("instances")
+}
+
+// grave says how a kind of what wants attention is shown.
+func grave(kind string) string {
+	switch kind {
+	case "unbalanced", "unread", "stopped", "credentials", "circuit", "full", "off":
+		return "bad"
+	}
+	return "warn"
+}

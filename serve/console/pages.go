@@ -1,54 +1,107 @@
 package console
 
-// page is one page: its address below Prefix, with {wildcards}, and what asks the API for it.
-type page struct {
-	path string
-	show func(*visit) (*view, error)
-}
+import (
+	"embed"
+	"html/template"
+	"net/url"
 
-func pages() []page {
-	return []page{
-		{"{$}", showOverview},
-		{"queues", showQueues},
-		{"queues/{queue}", showQueue},
-		{"queues/{queue}/jobs", showJobs},
-		{"queues/{queue}/job", showJob},
-		{"owners", showOwners},
-		{"owners/one", showOwner},
-		{"dead", showDeadLetters},
-		{"dead/{system}/{seq}", showDeadLetter},
-		{"operations", showOperations},
-		{"operations/{id}", showOperation},
-		{"books", showBooks},
-		{"audit", showTrail},
-		{"instances", showInstances},
-		{"health", showHealth},
-		{"config", showConfig},
-		{"reference", showReference},
-		{"access", showAccess},
-		{"me", showMe},
-		{"find", showFind},
-		{"explain", showExplain},
-		{"menu", showMenu},
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/console/page"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// Groups of the navigation, before and after that of the systems.
+const (
+	first = -1
+	later = 1
+	last  = 2
+)
+
+// pages are those that are of no system.
+func (c *Console) pages() *page.Set {
+	return &page.Set{Places: places, Said: said, Things: things, Templates: templateFiles,
+		Funcs: template.FuncMap{
+			"reasons": func() []page.Fact { return reasons }, "jobStates": func() []page.Fact { return jobStates }, "operationStates": func() []page.Fact { return operationStates },
+			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "attentionAt": attentionAt, "grave": grave,
+			"owner": func(l api.DeadLetter) string { return page.OwnerOf(&l) },
+		},
+		Pages: []page.Page{
+			{Path: "{$}", Show: showOverview},
+			{Path: "queues", Show: showQueues},
+			{Path: "queues/{queue}", Show: showQueue},
+			{Path: "queues/{queue}/jobs", Show: showJobs},
+			{Path: "queues/{queue}/job", Show: showJob},
+			{Path: "owners", Show: showOwners},
+			{Path: "owners/one", Show: showOwner},
+			{Path: "dead", Show: showDeadLetters},
+			{Path: "dead/{system}/{seq}", Show: showDeadLetter},
+			{Path: "operations", Show: showOperations},
+			{Path: "operations/{id}", Show: showOperation},
+			{Path: "books", Show: showBooks},
+			{Path: "audit", Show: showTrail},
+			{Path: "instances", Show: showInstances},
+			{Path: "health", Show: c.showHealth},
+			{Path: "config", Show: showConfig},
+			{Path: "reference", Show: c.showReference},
+			{Path: "access", Show: showAccess},
+			{Path: "me", Show: showMe},
+			{Path: "find", Show: showFind},
+			{Path: "explain", Show: showExplain},
+			{Path: "menu", Show: showMenu},
+		},
+		Actions: []*page.Action{
+			pauseQueue, resumeQueue, drainQueue, setQueue,
+			retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
+			replayDead, discardDead, editDead,
+			stopOperation, againOperation,
+			addUser, setUserRole, setUserPassword, removeUser, makeToken, revokeToken, endAnySession, setMyPassword,
+			pausePipeline, resumePipeline,
+		},
+		Downloads: []page.Page{
+			{Path: "queues/{queue}/payload", Show: jobPayload},
+			{Path: "dead/{system}/{seq}/payload", Show: deadPayload},
+			{Path: "dead/{system}/{seq}/original", Show: deadOriginal},
+		},
 	}
 }
 
-func actions() []*action {
-	return []*action{
-		pauseQueue, resumeQueue, drainQueue, setQueue,
-		retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
-		replayDead, discardDead, editDead,
-		stopOperation, againOperation,
-		addUser, setUserRole, setUserPassword, removeUser, makeToken, revokeToken, endAnySession, setMyPassword,
-		pausePipeline, resumePipeline,
-	}
+var places = []page.Place{
+	{Section: "overview", Text: "Overview", Path: "", Key: "o", Op: "getStatus", Group: first},
+	{Section: "dead", Text: "Dead letters", Path: "dead", Key: "d", Op: "listDead", Group: first},
+	{Section: "queues", Text: "Queues", Path: "queues", Key: "q", Op: "listQueues", Group: first},
+	{Section: "owners", Text: "Owners", Path: "owners", Key: "w", Op: "listOwners", Group: first},
+	{Section: "operations", Text: "Operations", Path: "operations", Key: "p", Op: "listOperations", Group: later},
+	{Section: "books", Text: "Books", Path: "books", Key: "b", Op: "getAudit", Group: later},
+	{Section: "instances", Text: "Instances", Path: "instances", Key: "i", Op: "getStatus", Group: later},
+	{Section: "health", Text: "Health", Path: "health", Key: "h", Op: "getDoctor", Group: later},
+	{Section: "audit", Text: "Audit trail", Path: "audit", Key: "a", Op: "listAuditTrail", Group: later},
+	{Section: "access", Text: "Access", Path: "access", Key: "u", Op: "listUsers", Group: later},
+	{Section: "config", Text: "Configuration", Path: "config", Key: "c", Op: "getConfig", Group: later},
+	{Section: "reference", Text: "Reference", Path: "reference", Key: "r", Op: "getOpenAPI", Group: last},
 }
 
-// downloads are addresses that answer with a file.
-func downloads() []page {
-	return []page{
-		{"queues/{queue}/payload", jobPayload},
-		{"dead/{system}/{seq}/payload", deadPayload},
-		{"dead/{system}/{seq}/original", deadOriginal},
-	}
+// said are what was done before a page, in words.
+var said = map[string]string{
+	"paused": "Paused.", "resumed": "Resumed.", "draining": "It takes no new jobs; what is there is worked on.", "settings": "The settings are in force.",
+	"saved": "The payload was replaced.", "preferences": "Saved.", "ended": "The session is ended.",
+	"added": "The user was added.", "role": "The role was changed.", "password": "The password was changed.", "userremoved": "The user was removed.", "revoked": "The token was revoked.",
+	"started": "The operation is asked for. This page says how far it is.", "stopped": "The operation is stopped.",
+}
+
+// things are the pages of things, by the operation that shows one.
+var things = map[string]func(map[string]string) string{
+	api.Explain.ID: func(p map[string]string) string {
+		q := url.Values{}
+		for name, value := range p {
+			q.Set(name, value)
+		}
+		return page.Query(page.Address("explain"), q)
+	},
+	api.GetJob.ID: func(p map[string]string) string {
+		return page.JobAddress(&api.Job{Queue: p["name"], ID: p["id"], Tenant: p["tenant"]})
+	},
+	api.GetDead.ID:  func(p map[string]string) string { return page.OneDeadAddress(p["system"], p["letter"]) },
+	api.GetQueue.ID: func(p map[string]string) string { return page.Address("queues", p["name"]) },
 }

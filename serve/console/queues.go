@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +13,13 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 // listQueues are the queues, what hurts most first.
-func listQueues(v *visit) part[[]api.Queue] {
-	return look(v, func(ctx context.Context) (all []api.Queue, err error) {
+func listQueues(v *page.Visit) page.Part[[]api.Queue] {
+	return page.Look(v, func(ctx context.Context) (all []api.Queue, err error) {
 		for q, err := range api.ListQueues.Each(ctx, v.API, &operation.None{}) {
 			if err != nil {
 				return all, err
@@ -47,58 +49,42 @@ func weight(q api.Queue) int {
 	return 0
 }
 
-// stateOf is the state of a queue in a word.
-func stateOf(q *api.Queue) string {
-	switch {
-	case q.Paused:
-		return "paused"
-	case q.Closed:
-		return "draining"
-	}
-	return "running"
-}
-
-// State is the state of a queue in a word.
-func (v *view) State(q api.Queue) string { return stateOf(&q) }
-
-func showQueues(v *visit) (*view, error) {
-	return &view{file: "queues", Title: "Queues", Section: "queues", Live: true, Body: listQueues(v)}, nil
+func showQueues(v *page.Visit) (*page.View, error) {
+	return &page.View{File: "queues", Title: "Queues", Section: "queues", Live: true, Body: listQueues(v)}, nil
 }
 
 // queueCrumbs are those of the pages below a queue.
-func queueCrumbs(name string, more ...link) []link {
-	return append([]link{{"Queues", address("queues")}, {name, address("queues", name)}}, more...)
+func queueCrumbs(name string, more ...page.Link) []page.Link {
+	return append([]page.Link{{Text: "Queues", Href: page.Address("queues")}, {Text: name, Href: page.Address("queues", name)}}, more...)
 }
 
 // queuePage is one queue.
 type queuePage struct {
 	Queue    api.Queue
 	Why      []string // what its jobs wait for
-	Settings []setting
-	Rates    part[*trend]
-	Changes  *part[[]api.Change]
+	Settings []page.Fact
+	Rates    page.Part[*page.Trend]
+	Changes  *page.Part[[]api.Change]
 }
 
-type setting struct{ Name, Value, Help string }
-
-func showQueue(v *visit) (*view, error) {
-	name := v.r.PathValue("queue")
-	q, err := call(v, api.GetQueue, &api.OneQueue{Queue: name})
+func showQueue(v *page.Visit) (*page.View, error) {
+	name := v.R.PathValue("queue")
+	q, err := page.Call(v, api.GetQueue, &api.OneQueue{Queue: name})
 	if err != nil {
 		return nil, err
 	}
 	pipeline, _, err := pipelineOf(v, name)
 	p := &queuePage{Queue: q, Why: append(whyPipeline(pipeline, err), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
-	p.Rates, p.Changes = trendOf(v, "queue:"+name), lastChanges(v, name)
-	return &view{file: "queue", Title: "Queue " + name, Section: "queues", Live: true, Topics: []string{"queue:" + name}, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
+	p.Rates, p.Changes = page.TrendOf(v, "queue:"+name), page.LastChanges(v, name)
+	return &page.View{File: "queue", Title: "Queue " + name, Section: "queues", Live: true, Topics: []string{"queue:" + name}, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 
 // pipelineOf is the pipeline of this instance that has a queue's name, and its system; nil: there is none.
-func pipelineOf(v *visit, name string) (*api.PipelineStatus, string, error) {
-	if !v.may(api.GetStatus.ID) {
+func pipelineOf(v *page.Visit, name string) (*api.PipelineStatus, string, error) {
+	if !v.May(api.GetStatus.ID) {
 		return nil, "", nil
 	}
-	s, err := call(v, api.GetStatus, &operation.None{})
+	s, err := page.Call(v, api.GetStatus, &operation.None{})
 	for _, sys := range s.Systems {
 		for i := range sys.Pipelines {
 			if sys.Pipelines[i].Name == name {
@@ -113,7 +99,7 @@ func pipelineOf(v *visit, name string) (*api.PipelineStatus, string, error) {
 func whyPipeline(p *api.PipelineStatus, err error) (why []string) {
 	switch {
 	case err != nil:
-		return []string{"How its pipeline stands could not be read: " + problem(err).Detail}
+		return []string{"How its pipeline stands could not be read: " + page.Problem(err).Detail}
 	case p == nil:
 		return nil
 	}
@@ -127,7 +113,7 @@ func whyPipeline(p *api.PipelineStatus, err error) (why []string) {
 }
 
 // whyQueue says what the jobs of a queue wait for.
-func whyQueue(v *visit, q *api.Queue) (why []string) {
+func whyQueue(v *page.Visit, q *api.Queue) (why []string) {
 	s := q.Settings
 	if s == nil {
 		s = &queue.Settings{}
@@ -138,9 +124,9 @@ func whyQueue(v *visit, q *api.Queue) (why []string) {
 		}
 	}
 	add(q.Paused && s.PausedUntil.IsZero(), "It is paused: jobs come in, and none is handed out until somebody resumes it.")
-	add(q.Paused && !s.PausedUntil.IsZero(), "It is paused until %s.", s.PausedUntil.In(v.zone).Format(time.RFC1123))
+	add(q.Paused && !s.PausedUntil.IsZero(), "It is paused until %s.", s.PausedUntil.In(v.Zone).Format(time.RFC1123))
 	add(q.Closed, "It is being drained: it takes no new jobs, and what is there is worked on.")
-	add(!s.Off.IsZero(), "Its destination is switched off since %s: it failed since %s.", s.Off.In(v.zone).Format(time.RFC1123), s.FailingSince.In(v.zone).Format(time.RFC1123))
+	add(!s.Off.IsZero(), "Its destination is switched off since %s: it failed since %s.", s.Off.In(v.Zone).Format(time.RFC1123), s.FailingSince.In(v.Zone).Format(time.RFC1123))
 	add(q.Waiting > 0 && q.Leased == 0 && !q.Paused, "Jobs wait and nobody works on any: no instance takes jobs of it now, or a limit holds them back.")
 	add(s.Limit != (queue.Limit{}), "All its jobs together have a limit: %s.", limitWords(s.Limit))
 	add(s.Tenant != (queue.Limit{}), "Each tenant has a limit: %s.", limitWords(s.Tenant))
@@ -156,16 +142,16 @@ func jobs(n int64) string {
 	if n == 1 {
 		return "1 job is"
 	}
-	return number(n) + " jobs are"
+	return page.Number(n) + " jobs are"
 }
 
 func limitWords(l queue.Limit) string {
 	var words []string
 	if l.PerSecond > 0 {
-		words = append(words, number(l.PerSecond)+" a second")
+		words = append(words, page.Number(l.PerSecond)+" a second")
 	}
 	if l.AtOnce > 0 {
-		words = append(words, number(l.AtOnce)+" at once")
+		words = append(words, page.Number(l.AtOnce)+" at once")
 	}
 	if len(words) == 0 {
 		return "none"
@@ -173,17 +159,17 @@ func limitWords(l queue.Limit) string {
 	return strings.Join(words, ", ")
 }
 
-func settingsOf(s *queue.Settings) []setting {
+func settingsOf(s *queue.Settings) []page.Fact {
 	if s == nil {
 		return nil
 	}
 	keep := func(k queue.Keep) string {
 		var words []string
 		if k.Count > 0 {
-			words = append(words, number(k.Count))
+			words = append(words, page.Number(k.Count))
 		}
 		if k.Age > 0 {
-			words = append(words, "for "+age(k.Age))
+			words = append(words, "for "+page.Age(k.Age))
 		}
 		if len(words) == 0 {
 			return "none"
@@ -192,49 +178,39 @@ func settingsOf(s *queue.Settings) []setting {
 	}
 	most := "as many as the store allows"
 	if s.Max > 0 {
-		most = number(s.Max)
+		most = page.Number(s.Max)
 	}
 	fair := map[queue.Fairness]string{queue.ByTenant: "tenants take turns", queue.ByKey: "tenants, and within a tenant its keys, take turns", queue.Unfair: "first in, first out"}
-	all := []setting{
-		{"Limit of the queue", limitWords(s.Limit), "How much is handed out of all its jobs."},
-		{"Limit of each tenant", limitWords(s.Tenant), "How much is handed out of one tenant, unless it has a limit of its own."},
-		{"Limit of each key", limitWords(s.Key), "How much is handed out of one key of a tenant."},
-		{"Who takes turns", fair[s.Fair], "Within a priority."},
-		{"Holds at most", most, "Jobs beyond are refused."},
-		{"Completed jobs kept", keep(s.Completed), "After they were delivered or skipped."},
-		{"Failed jobs kept", keep(s.Failed), "After they died; a dead letter is kept in any case."},
+	all := []page.Fact{
+		{Name: "Limit of the queue", Value: limitWords(s.Limit), Help: "How much is handed out of all its jobs."},
+		{Name: "Limit of each tenant", Value: limitWords(s.Tenant), Help: "How much is handed out of one tenant, unless it has a limit of its own."},
+		{Name: "Limit of each key", Value: limitWords(s.Key), Help: "How much is handed out of one key of a tenant."},
+		{Name: "Who takes turns", Value: fair[s.Fair], Help: "Within a priority."},
+		{Name: "Holds at most", Value: most, Help: "Jobs beyond are refused."},
+		{Name: "Completed jobs kept", Value: keep(s.Completed), Help: "After they were delivered or skipped."},
+		{Name: "Failed jobs kept", Value: keep(s.Failed), Help: "After they died; a dead letter is kept in any case."},
 	}
-	for _, p := range slices.Sorted(keys(s.Weights)) {
-		all = append(all, setting{fmt.Sprintf("Weight of priority %d", p), number(s.Weights[p]), "Its share of what is handed out while several priorities wait."})
+	for _, p := range slices.Sorted(maps.Keys(s.Weights)) {
+		all = append(all, page.Fact{Name: fmt.Sprintf("Weight of priority %d", p), Value: page.Number(s.Weights[p]), Help: "Its share of what is handed out while several priorities wait."})
 	}
-	for _, t := range slices.Sorted(keys(s.Tenants)) {
-		all = append(all, setting{"Limit of tenant " + t, limitWords(s.Tenants[t]), "Instead of that of each tenant."})
+	for _, t := range slices.Sorted(maps.Keys(s.Tenants)) {
+		all = append(all, page.Fact{Name: "Limit of tenant " + t, Value: limitWords(s.Tenants[t]), Help: "Instead of that of each tenant."})
 	}
 	return all
 }
 
-func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
 // steering is an action on one queue.
-func steering(o operation.Operation[api.OneQueue, api.Queue], path, title, button, verb, said string, texts ...string) *action {
-	return &action{path: "queues/{queue}/" + path, op: o.ID,
-		ask: func(v *visit) (*question, error) {
-			name := v.r.PathValue("queue")
-			return &question{Title: fmt.Sprintf(title, name), Texts: texts, Button: button, Section: "queues", Crumbs: queueCrumbs(name), Back: v.back(address("queues", name)),
-				CLI: command("queue", verb, name), Request: request(o, &api.OneQueue{Queue: name})}, nil
+func steering(o operation.Operation[api.OneQueue, api.Queue], path, title, button, verb, said string, texts ...string) *page.Action {
+	return &page.Action{Path: "queues/{queue}/" + path, Op: o.ID,
+		Ask: func(v *page.Visit) (*page.Question, error) {
+			name := v.R.PathValue("queue")
+			return &page.Question{Title: fmt.Sprintf(title, name), Texts: texts, Button: button, Section: "queues", Crumbs: queueCrumbs(name), Back: v.Back(page.Address("queues", name)),
+				CLI: page.Command("queue", verb, name), Request: page.Request(o, &api.OneQueue{Queue: name})}, nil
 		},
-		do: func(v *visit) (string, error) {
-			name := v.r.PathValue("queue")
-			_, err := change(v, o, &api.OneQueue{Queue: name})
-			return done(v.back(address("queues", name)), said), err
+		Do: func(v *page.Visit) (string, error) {
+			name := v.R.PathValue("queue")
+			_, err := page.Change(v, o, &api.OneQueue{Queue: name})
+			return page.Done(v.Back(page.Address("queues", name)), said), err
 		}}
 }
 
@@ -247,58 +223,56 @@ var (
 		"It takes no new jobs in any instance: senders are refused until it is resumed. What is there is worked on.")
 )
 
-// fields are what the form of a queue's settings asks for.
-type fields struct {
-	ETag                                   string
-	Rate, AtOnce, TenantRate, TenantAtOnce string
-}
-
 // setQueue changes the limits of a queue, of what was seen.
-var setQueue = &action{path: "queues/{queue}/settings", op: api.SetQueue.ID, ask: askSettings, do: doSettings}
+var setQueue = &page.Action{Path: "queues/{queue}/settings", Op: api.SetQueue.ID, Ask: askSettings, Do: doSettings}
 
-func askSettings(v *visit) (*question, error) {
-	name := v.r.PathValue("queue")
-	q, err := call(v, api.GetQueue, &api.OneQueue{Queue: name})
+func askSettings(v *page.Visit) (*page.Question, error) {
+	name := v.R.PathValue("queue")
+	q, err := page.Call(v, api.GetQueue, &api.OneQueue{Queue: name})
 	if err != nil {
 		return nil, err
 	}
-	f := &fields{ETag: q.ETag}
-	text := func(n float64) string {
-		if n == 0 {
-			return ""
+	limits := q.Settings
+	if limits == nil {
+		limits = &queue.Settings{}
+	}
+	field := func(name, label, mode string, n float64) page.Input {
+		i := page.Input{Name: name, Label: label, Mode: mode, Optional: true, Auto: "off"}
+		if n != 0 {
+			i.Value = strconv.FormatFloat(n, 'f', -1, 64)
 		}
-		return strconv.FormatFloat(n, 'f', -1, 64)
+		if form := v.R.PostForm; form != nil { // what was given, with what is wrong with it
+			i.Value = form.Get(name)
+		}
+		return i
 	}
-	if s := q.Settings; s != nil {
-		f.Rate, f.AtOnce = text(s.Limit.PerSecond), text(float64(s.Limit.AtOnce))
-		f.TenantRate, f.TenantAtOnce = text(s.Tenant.PerSecond), text(float64(s.Tenant.AtOnce))
+	group := func(legend, prefix string, l queue.Limit) page.Group {
+		return page.Group{Legend: legend, Inputs: []page.Input{field(prefix+"rate", "A second", "decimal", l.PerSecond), field(prefix+"at_once", "At once", "numeric", float64(l.AtOnce))}}
 	}
-	if form := v.r.PostForm; form != nil { // what was given, with what is wrong with it
-		f.ETag, f.Rate, f.AtOnce, f.TenantRate, f.TenantAtOnce = form.Get("etag"), form.Get("rate"), form.Get("at_once"), form.Get("tenant_rate"), form.Get("tenant_at_once")
-	}
-	return &question{Title: "Limits of the queue " + name, Button: "Set the limits", Section: "queues", Crumbs: queueCrumbs(name), Back: address("queues", name), Fields: f,
-		Texts: []string{"Limits hold for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit."},
-		CLI:   command("queue", "limits", name), Request: "POST " + operation.Prefix + "queues/" + name + "/settings"}, nil
+	return &page.Question{Title: "Limits of the queue " + name, Button: "Set the limits", Section: "queues", Crumbs: queueCrumbs(name), Back: page.Address("queues", name), ETag: cmp.Or(v.R.PostForm.Get("etag"), q.ETag),
+		Groups: []page.Group{group("All jobs of the queue together", "", limits.Limit), group("Each tenant that has no limit of its own", "tenant_", limits.Tenant)},
+		Texts:  []string{"Limits hold for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit."},
+		CLI:    page.Command("queue", "limits", name), Request: "POST " + operation.Prefix + "queues/" + name + "/settings"}, nil
 }
 
-func doSettings(v *visit) (string, error) {
-	name := v.r.PathValue("queue")
+func doSettings(v *page.Visit) (string, error) {
+	name := v.R.PathValue("queue")
 	type limit struct {
 		PerSecond *float64 `json:"per_second"` // null takes it away
 		AtOnce    *int     `json:"at_once"`
 	}
 	read := func(rate, atOnce string) (l limit, err error) {
-		if s := strings.TrimSpace(v.r.PostFormValue(rate)); s != "" {
+		if s := strings.TrimSpace(v.R.PostFormValue(rate)); s != "" {
 			n, err := strconv.ParseFloat(s, 64)
 			if err != nil || !(n > 0 && n <= queue.MaxRate) {
-				return l, &wrong{fmt.Sprintf("%q is no rate: write a number over 0 and up to a million, or nothing.", s)}
+				return l, &page.Wrong{Text: fmt.Sprintf("%q is no rate: write a number over 0 and up to a million, or nothing.", s)}
 			}
 			l.PerSecond = &n
 		}
-		if s := strings.TrimSpace(v.r.PostFormValue(atOnce)); s != "" {
+		if s := strings.TrimSpace(v.R.PostFormValue(atOnce)); s != "" {
 			n, err := strconv.Atoi(s)
 			if err != nil || n <= 0 {
-				return l, &wrong{fmt.Sprintf("%q is no count: write a whole number over 0, or nothing.", s)}
+				return l, &page.Wrong{Text: fmt.Sprintf("%q is no count: write a whole number over 0, or nothing.", s)}
 			}
 			l.AtOnce = &n
 		}
@@ -316,6 +290,6 @@ func doSettings(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.r.PostFormValue("etag")}, Body: patch})
-	return done(address("queues", name), "settings"), err
+	_, err = page.Change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: patch})
+	return page.Done(page.Address("queues", name), "settings"), err
 }

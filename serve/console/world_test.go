@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +16,9 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/serve/console/consoletest"
+	"github.com/tidemill/tidemill/serve/console/page"
 	state "github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/bulk"
@@ -38,11 +35,9 @@ import (
 
 // world is a console over stores in memory.
 type world struct {
-	*testing.T
-	who     caller.Caller
+	*consoletest.Browser
 	queues  *memoryqueue.Store
 	dead    deadletter.Store
-	pages   *console.Console
 	audit   func(context.Context) (any, bool, error)
 	checked int           // times that the doctor looked
 	later   time.Duration // that the clock of operations is ahead
@@ -64,7 +59,7 @@ func in(environment string) part {
 
 func newWorld(t *testing.T, parts ...part) *world {
 	t.Helper()
-	w := &world{T: t, who: caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}, queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory(), grants: tableaccess.Memory()}
+	w := &world{queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory(), grants: tableaccess.Memory()}
 	var err error
 	if w.dead, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		t.Fatal(err)
@@ -89,97 +84,19 @@ func newWorld(t *testing.T, parts ...part) *world {
 			w.checked++
 			return []preflight.Finding{{Check: "database", Verdict: "ok", Detail: "every page readable"}, {Check: "disk", Verdict: "warn", Detail: "1 GiB free", Advice: "make room soon"}}
 		}}
-	c := console.Parts{Once: true, Gate: w}
+	c := console.Parts{Parts: page.Parts{Once: true}, Systems: systems.All().Pages(nil)}
 	for _, p := range parts {
 		p(w, &a, &c)
 	}
-	does := admin.New(a)
-	w.operate = does.Operate()
-	c.API, c.Operations = operation.Inside(does.Inside()), does.Operations()
-	if w.pages, err = console.New(c); err != nil {
-		t.Fatal(err)
-	}
+	w.Browser = consoletest.New(t, a, c)
+	w.operate = w.API.Operate()
 	return w
-}
-
-// Caller is that of the test. It and the next ones are the gate of the console.
-func (w *world) Caller(*http.Request) (caller.Caller, error) {
-	if w.who.Role == caller.Nobody {
-		return caller.Caller{}, operation.Refuse(http.StatusUnauthorized, "nobody is logged in")
-	}
-	return w.who, nil
-}
-
-// Enter lets in who has the token of the tests.
-func (w *world) Enter(to http.ResponseWriter, _ *http.Request, by access.Proof) (caller.Caller, error) {
-	if by.Token != "the token" && by.Link != "the secret" {
-		return caller.Caller{}, operation.Refuse(http.StatusUnauthorized, "the token is wrong")
-	}
-	w.who = caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true}
-	return w.who, nil
-}
-
-// Leave lets them out.
-func (w *world) Leave(http.ResponseWriter, *http.Request) error { w.who = caller.Caller{}; return nil }
-
-// Ways are all but passwords.
-func (w *world) Ways(*http.Request) access.Ways { return access.Ways{Token: true, Link: true} }
-
-// ask sends a request as a browser does that shows a page of the console.
-func (w *world) ask(method, path string, form url.Values, headers ...string) *httptest.ResponseRecorder {
-	w.Helper()
-	r := httptest.NewRequest(method, "http://console.example"+path, strings.NewReader(form.Encode()))
-	if method == http.MethodPost {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Sec-Fetch-Site", "same-origin")
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	rec := httptest.NewRecorder()
-	w.pages.ServeHTTP(rec, r)
-	return rec
-}
-
-// page is one that is there.
-func (w *world) page(path string) string {
-	w.Helper()
-	rec := w.ask(http.MethodGet, path, nil)
-	if rec.Code != http.StatusOK {
-		w.Fatalf("%s is answered %d: %s", path, rec.Code, text(rec.Body.String()))
-	}
-	return rec.Body.String()
-}
-
-// confirm does what the page of an action asks for: it reads the form, as somebody without script
-// does, and sends it. It returns where the browser is sent.
-func (w *world) confirm(path string, more url.Values) string {
-	w.Helper()
-	form := w.form(path)
-	for name, values := range more {
-		form[name] = values
-	}
-	rec := w.ask(http.MethodPost, path, form)
-	if rec.Code != http.StatusSeeOther {
-		w.Fatalf("the form of %s is answered %d: %s", path, rec.Code, text(rec.Body.String()))
-	}
-	return rec.Header().Get("Location")
-}
-
-// form is what the form of an action carries along.
-func (w *world) form(path string) url.Values {
-	w.Helper()
-	form := url.Values{}
-	for _, m := range carried.FindAllStringSubmatch(w.page(path), -1) {
-		form.Set(m[1], unescape.Replace(m[2]))
-	}
-	return form
 }
 
 // starts confirms an action that starts an operation, and returns its page.
 func (w *world) starts(path string, more url.Values) string {
 	w.Helper()
-	to, _, _ := strings.Cut(w.confirm(path, more), "?")
+	to, _, _ := strings.Cut(w.Confirm(path, more), "?")
 	if !strings.HasPrefix(to, "/console/operations/") {
 		w.Fatalf("%s leads to %s", path, to)
 	}
@@ -193,51 +110,8 @@ func (w *world) ends() {
 		if err := w.operate(w.Context()); err != nil {
 			w.Fatal(err)
 		}
-		if !strings.Contains(w.page("/console/operations?state=active"), "<tbody>") {
+		if !strings.Contains(w.Page("/console/operations?state=active"), "<tbody>") {
 			return
-		}
-	}
-}
-
-// turned is the address of the page before or after one.
-func (w *world) turned(page, rel string) string {
-	w.Helper()
-	m := regexp.MustCompile(`<a rel="` + rel + `" href="([^"]+)"`).FindStringSubmatch(page)
-	if m == nil {
-		w.Fatalf("there is no page %s: %s", rel, text(page))
-	}
-	return unescape.Replace(m[1])
-}
-
-// hidden is the value of a field that a form carries along.
-func hidden(w *world, page, name string) string {
-	w.Helper()
-	m := regexp.MustCompile(`<input type="hidden" name="` + name + `" value="([^"]*)">`).FindStringSubmatch(page)
-	if m == nil {
-		w.Fatalf("the page has no field %s: %s", name, text(page))
-	}
-	return unescape.Replace(m[1])
-}
-
-var (
-	carried  = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
-	unescape = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&lt;", "<", "&gt;", ">", "&#43;", "+", "&amp;", "&")
-	tags     = regexp.MustCompile(`(?s)<script.*?</script>|<[^>]*>`)
-	spaces   = regexp.MustCompile(`\s+`)
-)
-
-// text is what a page says.
-func text(page string) string {
-	return spaces.ReplaceAllString(unescape.Replace(tags.ReplaceAllString(page, " ")), " ")
-}
-
-// has checks what a page says.
-func (w *world) has(page string, wants ...string) {
-	w.Helper()
-	said := text(page)
-	for _, want := range wants {
-		if !strings.Contains(said, want) {
-			w.Errorf("the page does not say %q: %s", want, said)
 		}
 	}
 }

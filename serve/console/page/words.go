@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tidemill/tidemill/serve/api"
 )
 
-// number is a count with its digits in groups: 1,204,000.
-func number(n any) string {
+// Number is a count with its digits in groups: 1,204,000.
+func Number(n any) string {
 	if n == nil {
 		return ""
 	}
@@ -37,11 +39,11 @@ func rate(f float64) string {
 	if f > 0 && f < 10 {
 		return fmt.Sprintf("%.2g", f)
 	}
-	return number(int64(f + .5))
+	return Number(int64(f + .5))
 }
 
-// age is a duration in words: 3 min, 2 h 5 min, 4 days.
-func age(d time.Duration) string {
+// Age is a duration in words: 3 min, 2 h 5 min, 4 days.
+func Age(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0 s"
@@ -73,8 +75,8 @@ func size(n uint64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// span is the time between two steps, in seconds, as short as it may be: 12ms, 3.4 s, 2 h 5 min.
-func span(seconds *float64) string {
+// Span is the time between two steps, in seconds, as short as it may be: 12ms, 3.4 s, 2 h 5 min.
+func Span(seconds *float64) string {
 	d := time.Duration(*seconds * float64(time.Second))
 	switch {
 	case d < time.Second:
@@ -82,14 +84,14 @@ func span(seconds *float64) string {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return age(d)
+	return Age(d)
 }
 
 // cutAt is how many bytes of a text a list shows.
 const cutAt = 200
 
-// cut is a text as a list shows it.
-func cut(s string) string {
+// Cut is a text as a list shows it.
+func Cut(s string) string {
 	if len(s) <= cutAt {
 		return s
 	}
@@ -116,13 +118,13 @@ func tone(state string) string {
 	return "idle"
 }
 
-// moment is a time as pages show it: both where it is and how far away.
-type moment struct {
+// Moment is a time as pages show it: both where it is and how far away.
+type Moment struct {
 	ISO, At, Ago string
 }
 
 // When is a time on this page; a nil pointer and the zero time are none.
-func (v *view) When(t any) *moment {
+func (v *Visit) When(t any) *Moment {
 	var at time.Time
 	switch t := t.(type) {
 	case time.Time:
@@ -135,17 +137,42 @@ func (v *view) When(t any) *moment {
 	if at.IsZero() {
 		return nil
 	}
-	here, form := at.In(v.zone), "2 Jan 15:04:05"
-	if here.Year() != v.at.In(v.zone).Year() {
+	here, form := at.In(v.Zone), "2 Jan 15:04:05"
+	if here.Year() != v.At.In(v.Zone).Year() {
 		form = "2 Jan 2006 15:04:05"
 	}
-	m := &moment{ISO: at.UTC().Format(time.RFC3339Nano), At: here.Format(form)}
-	if d := v.at.Sub(at); d < 0 && d > -time.Second {
+	m := &Moment{ISO: at.UTC().Format(time.RFC3339Nano), At: here.Format(form)}
+	if d := v.At.Sub(at); d < 0 && d > -time.Second {
 		m.Ago = "now"
 	} else if d < 0 {
-		m.Ago = "in " + age(-d)
+		m.Ago = "in " + Age(-d)
 	} else {
-		m.Ago = age(d) + " ago"
+		m.Ago = Age(d) + " ago"
 	}
 	return m
 }
+
+// Many counts things in words.
+func Many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return Number(n) + " " + what + "s"
+}
+
+// StateOf is the state of a queue in a word.
+func StateOf(q *api.Queue) string {
+	switch {
+	case q.Paused:
+		return "paused"
+	case q.Closed:
+		return "draining"
+	}
+	return "running"
+}
+
+// State is the state of a queue in a word.
+func (v *View) State(q api.Queue) string { return StateOf(&q) }
+
+// Fact is something with its name, and what it means.
+type Fact struct{ Name, Value, Help string }

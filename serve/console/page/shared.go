@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"context"
@@ -29,20 +29,20 @@ type sharing[A any] struct {
 
 // of is what the API answered not longer ago than so; where it does not answer that is asked again
 // after standingFor.
-func (s *shared[A]) of(v *visit, old time.Duration, ask func(context.Context) (A, error)) (none A, err error) {
+func (s *shared[A]) of(v *Visit, old time.Duration, ask func(context.Context) (A, error)) (none A, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, known := s.last[v.who.Role]
+	last, known := s.last[v.Caller.Role]
 	if last.err != nil {
 		old = standingFor
 	}
-	if known && v.at.Sub(last.at) < old {
+	if known && v.At.Sub(last.at) < old {
 		return last.has, last.err
 	}
-	ctx, cancel := context.WithTimeout(v.r.Context(), sharedWithin)
+	ctx, cancel := context.WithTimeout(v.R.Context(), sharedWithin)
 	defer cancel()
 	has, err := ask(ctx)
-	if v.r.Context().Err() != nil { // the browser is gone: the next one asks
+	if v.R.Context().Err() != nil { // the browser is gone: the next one asks
 		return none, err
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *shared[A]) of(v *visit, old time.Duration, ask func(context.Context) (A
 	if s.last == nil {
 		s.last = map[caller.Role]sharing[A]{}
 	}
-	s.last[v.who.Role] = sharing[A]{v.at, has, err}
+	s.last[v.Caller.Role] = sharing[A]{v.At, has, err}
 	return has, err
 }
 
@@ -62,9 +62,9 @@ func (s *shared[A]) forget() {
 	s.last = nil
 }
 
-// stands is how all stands; nil: that is not known.
-func (v *visit) stands() (*api.Overview, error) {
-	if !v.may(api.GetOverview.ID) {
+// Stands is how all stands; nil: that is not known.
+func (v *Visit) Stands() (*api.Overview, error) {
+	if !v.May(api.GetOverview.ID) {
 		return nil, nil
 	}
 	return v.standing.of(v, standingFor, func(ctx context.Context) (*api.Overview, error) {
@@ -74,36 +74,37 @@ func (v *visit) stands() (*api.Overview, error) {
 }
 
 // running are the operations that are scheduled or run.
-func (v *visit) running() []api.Operation {
-	if !v.may(api.ListOperations.ID) {
+func (v *Visit) running() []api.Operation {
+	if !v.May(api.ListOperations.ID) {
 		return nil
 	}
 	all, _ := v.moves.of(v, activeFor, func(ctx context.Context) ([]api.Operation, error) { return readActive(ctx, v) }) // the page of operations says why
 	return all
 }
 
-// At is the page of what wants attention.
-func (v *view) At(a api.Attention) string {
-	switch {
-	case a.Kind == "unbalanced" || a.Kind == "unread":
-		return address("books")
-	case a.Kind == "credentials":
-		return address("health")
-	case a.Kind == "old_dead_letters":
-		return query(address("dead"), map[string][]string{"system": {a.System}, "order": {"oldest"}})
-	case a.Queue != "":
-		return address("queues", a.Queue)
-	case a.Pipeline != "":
-		return address("instances") + "#" + a.Pipeline
-	}
-	return address("instances")
+// activeFor is how long the operations that are active are shown to everybody.
+const activeFor = time.Second
+
+// mostActive is how many of them pages show.
+const mostActive = 5
+
+// readActive are the operations that are scheduled or run.
+func readActive(ctx context.Context, v *Visit) ([]api.Operation, error) {
+	p, err := api.ListOperations.Page(ctx, v.API, &api.OperationFilter{State: "active", Page: operation.Page{Order: "newest", Limit: mostActive}})
+	return p.Items, err
 }
 
-// Grave says how a kind of what wants attention is shown.
-func (v *view) Grave(kind string) string {
-	switch kind {
-	case "unbalanced", "unread", "stopped", "credentials", "circuit", "full", "off":
-		return "bad"
+// changesShown is how many last changes of a thing its page shows.
+const changesShown = 5
+
+// LastChanges are the last changes of a thing, and by whom.
+func LastChanges(v *Visit, thing string) *Part[[]api.Change] {
+	if !v.May(api.ListChanges.ID) {
+		return nil
 	}
-	return "warn"
+	p := Look(v, func(context.Context) ([]api.Change, error) {
+		all, _, err := Gather(v, api.ListChanges, &api.ChangesOf{Thing: thing, Max: changesShown}, changesShown)
+		return all, err
+	})
+	return &p
 }

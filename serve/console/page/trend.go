@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 )
 
-// trend is how something went, as a line and as numbers.
-type trend struct {
+// Trend is how something went, as a line and as numbers.
+type Trend struct {
 	api.History
 	In, Out, Failed string // points of lines in a box of 600 by 80
 	Most            uint64 // the most of one step, which the box is as high as
@@ -22,16 +22,16 @@ const (
 	trendHigh = 80
 )
 
-// trendOf is the history of the last hour. A series that is not kept is a problem.
-func trendOf(v *visit, series string) part[*trend] {
-	return look(v, func(ctx context.Context) (*trend, error) {
+// TrendOf is the history of the last hour. A series that is not kept is a problem.
+func TrendOf(v *Visit, series string) Part[*Trend] {
+	return Look(v, func(ctx context.Context) (*Trend, error) {
 		h, err := api.GetHistory.Call(ctx, v.API, &api.HistoryOf{Series: series})
 		return newTrend(h), err
 	})
 }
 
-func newTrend(h api.History) *trend {
-	t := &trend{History: h}
+func newTrend(h api.History) *Trend {
+	t := &Trend{History: h}
 	for _, p := range h.Points {
 		t.Most = max(t.Most, p.In, p.Out, p.Failed)
 		t.SumIn, t.SumOut, t.SumFailed = t.SumIn+p.In, t.SumOut+p.Out, t.SumFailed+p.Failed

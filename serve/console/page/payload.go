@@ -1,4 +1,4 @@
-package console
+package page
 
 import (
 	"bytes"
@@ -15,15 +15,15 @@ import (
 // mostShown is how many bytes of a payload a page shows. Larger ones can be downloaded.
 const mostShown = 64 << 10
 
-// payload is one as a page shows it. JSON is set in lines; order, digits and repeated names stay.
-type payload struct {
+// Payload is one as a page shows it. JSON is set in lines; order, digits and repeated names stay.
+type Payload struct {
 	Form string // JSON, text or bytes
 	Text string // empty: it is too large to be shown, or empty
 	Size int
 	At   string // where it can be downloaded
 }
 
-func bytesOf(text, base string) []byte {
+func BytesOf(text, base string) []byte {
 	if base == "" {
 		return []byte(text)
 	}
@@ -31,9 +31,9 @@ func bytesOf(text, base string) []byte {
 	return b
 }
 
-func newPayload(text, base, at string) *payload {
-	b := bytesOf(text, base)
-	p := &payload{Size: len(b), At: at}
+func NewPayload(text, base, at string) *Payload {
+	b := BytesOf(text, base)
+	p := &Payload{Size: len(b), At: at}
 	switch {
 	case json.Valid(b):
 		p.Form = "JSON"
@@ -61,11 +61,11 @@ func readable(b []byte) string {
 	return hex.Dump(b)
 }
 
-// changed is a line of a difference.
-type changed struct{ Sign, Text string }
+// Changed is a line of a difference.
+type Changed struct{ Sign, Text string }
 
-// difference is that between two payloads, line by line; nil: they are too large to compare.
-func difference(from, to []byte) (all []changed) {
+// Difference is that between two payloads, line by line; nil: they are too large to compare.
+func Difference(from, to []byte) (all []Changed) {
 	if len(from) > mostShown || len(to) > mostShown {
 		return nil
 	}
@@ -76,23 +76,23 @@ func difference(from, to []byte) (all []changed) {
 		}
 		sign := line[:1]
 		if sign == "@" {
-			all = append(all, changed{"…", ""})
+			all = append(all, Changed{"…", ""})
 			continue
 		}
-		all = append(all, changed{strings.TrimSpace(sign), line[1:]})
+		all = append(all, Changed{strings.TrimSpace(sign), line[1:]})
 	}
 	return all
 }
 
 func lined(b []byte) []byte { return []byte(strings.TrimSuffix(readable(b), "\n") + "\n") }
 
-// download answers with bytes that no browser shows.
-func (v *visit) download(name, text, base string) error {
-	h := v.w.Header()
+// Download answers with bytes that no browser shows.
+func (v *Visit) Download(name, text, base string) error {
+	h := v.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("Content-Disposition", `attachment; filename="`+fileName(name)+`"`)
-	_, _ = v.w.Write(bytesOf(text, base)) // the browser is gone
+	_, _ = v.W.Write(BytesOf(text, base)) // the browser is gone
 	return nil
 }
 
@@ -107,17 +107,17 @@ func fileName(id string) string {
 	return "payload-" + clean[:min(len(clean), 80)] + ".bin"
 }
 
-// editing is a payload in a form. A form keeps text alone, and writes the ends of lines in its own
+// Editing is a payload in a form. A form keeps text alone, and writes the ends of lines in its own
 // way: what has others can be replaced by a file.
-type editing struct {
+type Editing struct {
 	ETag string
 	Text string
 	Why  string // why it cannot be edited here; empty: it can
 	JSON bool   // what is there is JSON
 }
 
-func newEditing(v *visit, etag, text, base string) *editing {
-	e := &editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text))}
+func NewEditing(v *Visit, etag, text, base string) *Editing {
+	e := &Editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text))}
 	switch {
 	case base != "" || strings.ContainsRune(text, 0):
 		e.Why = "It is not text."
@@ -126,29 +126,29 @@ func newEditing(v *visit, etag, text, base string) *editing {
 	case len(text) > mostShown:
 		e.Why = "It is larger than 64 KB."
 	}
-	if form := v.r.PostForm; form != nil { // what was given, with what is wrong with it
+	if form := v.R.PostForm; form != nil { // what was given, with what is wrong with it
 		e.ETag, e.Text = form.Get("etag"), form.Get("payload")
 	}
 	return e
 }
 
-// edited is the payload that a form has: a file, else the text.
-func (v *visit) edited() ([]byte, error) {
-	if f, _, err := v.r.FormFile("file"); err == nil {
+// Edited is the payload that a form has: a file, else the text.
+func (v *Visit) Edited() ([]byte, error) {
+	if f, _, err := v.R.FormFile("file"); err == nil {
 		defer f.Close()
 		b, err := io.ReadAll(io.LimitReader(f, largestForm))
 		if err != nil || len(b) > 0 {
 			return b, err
 		}
 	}
-	texts, given := v.r.PostForm["payload"]
+	texts, given := v.R.PostForm["payload"]
 	if !given || texts[0] == "" {
-		return nil, &wrong{"The payload is empty. Nothing was changed."}
+		return nil, &Wrong{"The payload is empty. Nothing was changed."}
 	}
 	text := strings.ReplaceAll(texts[0], "\r\n", "\n")
-	if v.r.PostFormValue("json") == "true" && !json.Valid([]byte(text)) {
+	if v.R.PostFormValue("json") == "true" && !json.Valid([]byte(text)) {
 		var any json.RawMessage
-		return nil, &wrong{"It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
+		return nil, &Wrong{"It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
 	}
 	return []byte(text), nil
 }

@@ -1,0 +1,180 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
+)
+
+// Action is a change. Its page says what will happen, and its form does it; the parameters of both
+// are in the address.
+type Action struct {
+	Path string // below Prefix, with {wildcards}
+	Op   string // the operation that does it
+	Ask  func(*Visit) (*Question, error)
+	Do   func(*Visit) (to string, err error) // to is empty where it has answered
+}
+
+// Question is what the page of an action asks.
+type Question struct {
+	Title   string
+	Texts   []string // what will happen, a sentence or more each
+	Sample  []Link   // of what is meant
+	Button  string
+	Careful bool   // what is done cannot be taken back
+	Word    string // has to be typed; empty: nothing
+	Nothing string // why there is nothing to do; empty: there is
+	Back    string
+	CLI     string
+	Request string // of the API
+	Section string
+	Crumbs  []Link
+	Edit    *Editing // of a payload
+	Inputs  []Input  // of a form of a few fields
+	Groups  []Group  // of more fields
+	ETag    string   // of what was seen, which is changed of that alone; empty: whatever is there
+	Many    *Preview // of an operation
+
+	Action string // where the form goes, from a dialog too
+	Key    string
+	Wrong  string // with what was given
+}
+
+// Input is a field of a form.
+type Input struct {
+	Name, Label, Kind, Value string   // Kind is that of HTML; of a password nothing is shown again
+	Choices                  []string // it is one of them
+	Help                     string
+	Mode                     string // which keys a phone shows: decimal or numeric; empty: letters
+	Auto                     string // what the browser may fill in
+	Optional                 bool
+}
+
+// Group is fields of a form that belong together.
+type Group struct {
+	Legend string
+	Inputs []Input
+}
+
+func (a *Action) view(v *Visit, q *Question) *View {
+	if q.Key = v.R.PostFormValue("key"); q.Key == "" || q.Wrong == "" {
+		q.Key = v.Key()
+	}
+	q.Action = v.R.URL.RequestURI()
+	return &View{File: "ask", Title: q.Title, Section: q.Section, Crumbs: q.Crumbs, Body: q}
+}
+
+// Allowed refuses a page, or what it does, to who may not do its operation.
+func (v *Visit) Allowed(what, id string) error {
+	if v.May(id) {
+		return nil
+	}
+	return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, v.roles[id], v.Caller.Name, v.Caller.Role)
+}
+
+// show is the page that asks.
+func (a *Action) show(v *Visit) (*View, error) {
+	if err := v.Allowed(a.Op, a.Op); err != nil {
+		return nil, err
+	}
+	q, err := a.Ask(v)
+	if err != nil {
+		return nil, err
+	}
+	return a.view(v, q), nil
+}
+
+// largestForm is how many bytes a form may have: a payload of 4 MiB, and what is around it.
+const largestForm = 5 << 20
+
+// Wrong is what is wrong with a form that was filled in. The page shows it with the form.
+type Wrong struct{ Text string }
+
+func (w *Wrong) Error() string { return w.Text }
+
+// post does it, and goes on to the page that shows what became of it.
+func (a *Action) post(v *Visit) (*View, error) {
+	if err := v.Allowed(a.Op, a.Op); err != nil {
+		return nil, err
+	}
+	v.R.Body = http.MaxBytesReader(v.W, v.R.Body, largestForm)
+	if err := v.R.ParseMultipartForm(largestForm); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		return nil, operation.Refuse(http.StatusRequestEntityTooLarge, "The form cannot be read: %v. A payload has at most 4 MiB.", err)
+	}
+	to, err := a.Do(v)
+	if w, ok := errors.AsType[*Wrong](err); ok {
+		q, err := a.Ask(v)
+		if err != nil {
+			return nil, err
+		}
+		q.Wrong = w.Text
+		v.Render(http.StatusUnprocessableEntity, a.view(v, q))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if to != "" { // else it has answered
+		v.Redirect(to)
+	}
+	return nil, nil
+}
+
+// Typed refuses a form in which the word was not typed that it asks for.
+func (v *Visit) Typed(word string) error {
+	if got := strings.ReplaceAll(strings.TrimSpace(v.R.PostFormValue("word")), ",", ""); got != strings.ReplaceAll(word, ",", "") {
+		return &Wrong{"Nothing was changed. Type " + word + " to go on."}
+	}
+	return nil
+}
+
+// manyAt is how many things are so many that the number has to be typed.
+const manyAt = 1000
+
+// WordFor is what has to be typed before so many are changed; empty: nothing. Where the environment is
+// production it is the environment's name.
+func (v *Visit) WordFor(count int) string {
+	switch {
+	case count > 1 && strings.EqualFold(v.Environment, "production"):
+		return v.Environment
+	case count > manyAt:
+		return Number(count)
+	}
+	return ""
+}
+
+// Back is where an action was asked for: a page of this console, else another one.
+func (v *Visit) Back(or string) string {
+	return v.Local(v.Query().Get("back"), or)
+}
+
+// Request is how the API is asked the same.
+func Request[Q, A any](o operation.Operation[Q, A], q *Q) string {
+	u, err := o.URL(q)
+	if err != nil {
+		return o.Method + " " + operation.Prefix + o.Path
+	}
+	return o.Method + " " + u
+}
+
+// Command is a line for a shell.
+func Command(words ...string) string {
+	for i, w := range words {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/=@,+", r)
+		}) {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return "tidemill " + strings.Join(words, " ")
+}
+
+// Refilled has a form shown again with what is wrong with it.
+func Refilled(err error) error {
+	if p := Problem(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
+		return &Wrong{p.Detail}
+	}
+	return err
+}

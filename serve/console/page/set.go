@@ -1,0 +1,94 @@
+// Package page is what the pages of the console are made of: a request for one (Visit), what it shows
+// (View), and a change, which is a page that asks (Action). A Set has the pages of a system, or those
+// that are of no system. Pages ask the API, in this process and as the caller who looks; they know
+// nothing else of what they show.
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+
+	"github.com/tidemill/tidemill/serve/api"
+)
+
+// Set is a set of pages: what a system brings to the console, or what is of no system.
+type Set struct {
+	Name      string // of the system; empty: of none
+	Places    []Place
+	Pages     []Page
+	Actions   []*Action
+	Downloads []Page // that answer with a file
+	Templates fs.FS  // templates/*.html; those that begin with an underscore are parts of its others. Nil: it has no pages
+	Funcs     template.FuncMap
+	Said      map[string]string // what was done before a page, in words, by what Done is given
+
+	// Things are the pages of things, by the operation that shows one, of its parameters. Empty: that
+	// one has none.
+	Things map[string]func(parameters map[string]string) string
+}
+
+// Page is one page: its address below Prefix, with {wildcards}, and what asks the API for it.
+type Page struct {
+	Path string
+	Show func(*Visit) (*View, error) // no view: it has answered
+}
+
+// Place is an entry of the navigation. It is shown to who may do its operation.
+type Place struct {
+	Section, Text string
+	Path          string // below Prefix
+	Key           string // goes there after g
+	Op            string // the operation that it needs
+	Group         int    // groups follow each other, the least first; those of systems are in group 0
+}
+
+// handle adds the pages of a set.
+func (f *Frame) handle(mux *http.ServeMux, s *Set) {
+	for _, p := range append(s.Pages, s.Downloads...) {
+		mux.HandleFunc("GET "+Prefix+p.Path, f.Serve(s, p.Show))
+	}
+	for _, a := range s.Actions {
+		mux.HandleFunc("GET "+Prefix+a.Path, f.Serve(s, a.show))
+		mux.HandleFunc("POST "+Prefix+a.Path, f.Serve(s, a.post))
+	}
+}
+
+// join adds the places, words and things of a set to those of all; names that two sets use are refused.
+func (f *Frame) join(s *Set, here bool) error {
+	for _, p := range s.Places {
+		for _, other := range f.places {
+			if p.Section == other.Section || p.Key != "" && p.Key == other.Key {
+				return fmt.Errorf("the console has two places %q or two keys %q", p.Section, p.Key)
+			}
+		}
+		if here {
+			f.places = append(f.places, p)
+		}
+	}
+	for what, text := range s.Said {
+		if f.said[what] != "" {
+			return fmt.Errorf("the console has two words for %q", what)
+		}
+		f.said[what] = text
+	}
+	for op, at := range s.Things {
+		if f.things[op] != nil {
+			return fmt.Errorf("two sets of the console have the page of %s", op)
+		}
+		f.things[op] = at
+	}
+	return nil
+}
+
+// ThingAt is the page of a thing; empty: it has none.
+func (f *Frame) ThingAt(t api.Thing) string {
+	if t.Kind == "owner" {
+		return OwnerAddress(t.ID)
+	}
+	if at := f.things[t.Operation]; at != nil {
+		return at(t.Parameters)
+	}
+	return ""
+}

@@ -1,0 +1,106 @@
+package page
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// templates are the pages, by the set that has them and the names of their files. What is common to
+// pages is in files that begin with an underscore.
+type templates map[string]*template.Template
+
+func (f *Frame) funcs() template.FuncMap {
+	return template.FuncMap{
+		"asset": f.asset, "num": Number, "cut": Cut, "tone": tone, "age": Age,
+		"path": Address, "words": func(s string) string { return strings.ReplaceAll(s, "_", " ") }, "span": Span, "bytes": size, "rate": rate, "add": func(a, b int) int { return a + b }, "seconds": func(s float64) string { return Age(time.Duration(s * float64(time.Second))) },
+		"put": func(pairs ...any) map[string]any {
+			m := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				m[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return m
+		},
+	}
+}
+
+// parse reads the templates of all sets. Each has its own names, for functions and parts too; those of
+// the frame are for all, and no set has others of the same name.
+func (f *Frame) parse(sets []*Set) (templates, error) {
+	common, err := template.New("").Funcs(f.funcs()).ParseFS(templateFiles, "templates/_*.html")
+	if err != nil {
+		return nil, err
+	}
+	all := templates{}
+	if err := all.read("", common, templateFiles); err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if s.Templates == nil {
+			continue
+		}
+		own := template.Must(common.Clone()).Funcs(s.Funcs)
+		if parts, err := fs.Glob(s.Templates, "templates/_*.html"); err != nil {
+			return nil, err
+		} else if len(parts) > 0 {
+			if err := f.apart(common, s); err != nil {
+				return nil, fmt.Errorf("pages of %s: %w", cmp.Or(s.Name, "the console"), err)
+			}
+			if own, err = own.ParseFS(s.Templates, parts...); err != nil {
+				return nil, err
+			}
+		}
+		if err := all.read(s.Name+"/", own, s.Templates); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// apart refuses parts of a set that are called as parts of the frame.
+func (f *Frame) apart(common *template.Template, s *Set) error {
+	own, err := template.New("").Funcs(f.funcs()).Funcs(s.Funcs).ParseFS(s.Templates, "templates/_*.html")
+	if err != nil {
+		return err
+	}
+	for _, t := range own.Templates() {
+		if name := t.Name(); name != "" && !strings.HasSuffix(name, ".html") && common.Lookup(name) != nil {
+			return fmt.Errorf("the part %q is the frame's", name)
+		}
+	}
+	return nil
+}
+
+// read reads the pages of a set.
+func (ts templates) read(set string, common *template.Template, files fs.FS) error {
+	names, err := fs.Glob(files, "templates/[a-z]*.html")
+	for _, name := range names {
+		t, err := template.Must(common.Clone()).ParseFS(files, name)
+		if err != nil {
+			return err
+		}
+		ts[set+strings.TrimSuffix(path.Base(name), ".html")] = t
+	}
+	return err
+}
+
+// execute writes a page: of its set, else one that all sets have.
+func (ts templates) execute(w io.Writer, page *View) error {
+	t := ts[page.set.Name+"/"+page.File]
+	if t == nil {
+		t = ts[page.File]
+	}
+	if t == nil {
+		return fmt.Errorf("there is no template %q", page.File)
+	}
+	return t.ExecuteTemplate(w, "layout", page)
+}

@@ -1,0 +1,254 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// readWithin is how long a page waits for an answer of the API.
+const readWithin = 2 * time.Second
+
+// Visit is one request for a page.
+type Visit struct {
+	*Frame
+	W      http.ResponseWriter
+	R      *http.Request
+	Caller caller.Caller
+	At     time.Time // of the page; ages are of it
+	Zone   *time.Location
+	Theme  string // light or dark; empty: as the system has it
+	set    *Set
+}
+
+// Visit is a request for a page of a set. Its context carries the caller.
+func (f *Frame) Visit(s *Set, w http.ResponseWriter, r *http.Request) *Visit {
+	v := &Visit{Frame: f, W: w, R: r, Caller: caller.From(r.Context()), At: f.Now(), Zone: time.UTC, set: s}
+	v.readPreferences()
+	return v
+}
+
+// Context is that of reads, which have two seconds.
+func (v *Visit) Context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(v.R.Context(), readWithin)
+}
+
+// May says whether the caller may do an operation, by its id. What the API does not describe nobody may.
+func (v *Visit) May(id string) bool {
+	role, known := v.roles[id]
+	return known && v.Caller.Role.May(role)
+}
+
+// Query is the query of the page's address.
+func (v *Visit) Query() url.Values { return v.R.URL.Query() }
+
+// View is what a page shows.
+type View struct {
+	*Visit
+	File     string // in templates, without its end
+	Title    string
+	Crumbs   []Link   // above this page
+	Section  string   // of the navigation, that the page is in
+	Live     bool     // its figures are fetched again while somebody looks
+	Topics   []string // of the stream, that say when its figures are others
+	Body     any
+	Standing *api.Overview   // how all stands; nil: it is not known
+	Running  []api.Operation // that are scheduled or run
+}
+
+// Link is a place to go to.
+type Link struct{ Text, Href string }
+
+// Render writes a page. It is made whole before it is sent, so that an error is a page too.
+func (v *Visit) Render(status int, page *View) {
+	page.Visit = v
+	page.Standing, _ = v.Stands() // the overview says why
+	page.Running = v.running()
+	var out bytes.Buffer
+	if err := v.templates.execute(&out, page); err != nil {
+		v.Log.ErrorContext(v.R.Context(), "console", "path", v.R.URL.Path, "error", err)
+		http.Error(v.W, "The page could not be made. The log of this instance says why.", http.StatusInternalServerError)
+		return
+	}
+	v.W.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.W.WriteHeader(status)
+	_, _ = v.W.Write(v.based(out.Bytes())) // the browser is gone
+}
+
+// based has the addresses of a page begin with Base. An attribute begins so nowhere else: a quote in
+// data is written as an entity.
+func (f *Frame) based(page []byte) []byte {
+	if f.Base == "" {
+		return page
+	}
+	return bytes.ReplaceAll(page, []byte(`="`+Prefix), []byte(`="`+f.Base+Prefix))
+}
+
+// Problem is why a page, or a part of it, is not there; nil: there is no error.
+func Problem(err error) *operation.Problem {
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*operation.Problem](err); ok {
+		return p
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return operation.Refuse(http.StatusGatewayTimeout, "The answer did not come within %v. The store may be away or busy: Health says which.", readWithin)
+	}
+	return operation.Refuse(http.StatusInternalServerError, "%v", err)
+}
+
+// Fail answers with the page of a problem.
+func (v *Visit) Fail(err error) {
+	p := Problem(err)
+	title := map[int]string{http.StatusUnauthorized: "Log in", http.StatusNotFound: "Not found", http.StatusForbidden: "Not allowed"}[p.Status]
+	if title == "" {
+		title = "That did not work"
+	}
+	back := ""
+	if v.R.Method != http.MethodGet {
+		back = v.R.URL.RequestURI()
+	}
+	v.Render(p.Status, &View{File: "problem", Title: title, Body: map[string]any{"Problem": p, "Back": back}})
+}
+
+// Redirect sends the browser on after a change.
+func (v *Visit) Redirect(to string) { http.Redirect(v.W, v.R, v.Base+to, http.StatusSeeOther) }
+
+// Part is a part of a page, which may fail while the others do not.
+type Part[A any] struct {
+	Has     A
+	Problem *operation.Problem
+}
+
+// Look asks for a part of a page.
+func Look[A any](v *Visit, ask func(context.Context) (A, error)) Part[A] {
+	ctx, cancel := v.Context()
+	defer cancel()
+	a, err := ask(ctx)
+	return Part[A]{a, Problem(err)}
+}
+
+// Call asks an operation for one answer.
+func Call[Q, A any](v *Visit, o operation.Operation[Q, A], q *Q) (A, error) {
+	ctx, cancel := v.Context()
+	defer cancel()
+	return o.Call(ctx, v.API, q)
+}
+
+// Change asks an operation to change something, once for the key of the form, unless it has a secret. It is not given up
+// because the browser is gone.
+func Change[Q, A any](v *Visit, o operation.Operation[Q, A], q *Q) (A, error) {
+	client := v.API
+	if key := v.R.FormValue("key"); v.Once && key != "" && !o.Secret {
+		client = client.Once(key)
+	}
+	defer v.moves.forget()
+	return o.Call(context.WithoutCancel(v.R.Context()), client, q)
+}
+
+// Gather reads a listing of at most so many; more says that there are others.
+func Gather[Q, A any](v *Visit, l operation.Listing[Q, A], q *Q, most int) (all []A, more bool, err error) {
+	ctx, cancel := v.Context()
+	defer cancel()
+	for a, err := range l.Each(ctx, v.API, q) {
+		if err != nil {
+			return all, false, err
+		}
+		if len(all) == most {
+			return all, true, nil
+		}
+		all = append(all, *a)
+	}
+	return all, false, nil
+}
+
+// Address is a page's, of parts that are names.
+func Address(parts ...string) string {
+	for i, p := range parts {
+		parts[i] = strings.ReplaceAll(url.PathEscape(p), ".", "%2E")
+	}
+	return Prefix + strings.Join(parts, "/")
+}
+
+// With is the page's own address with other parameters: name, value, name, value. An empty value takes
+// the parameter away.
+func (v *Visit) With(pairs ...string) string {
+	q := v.Query()
+	q.Del("cursor")
+	q.Del("done")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if q.Del(pairs[i]); pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return Query(v.R.URL.EscapedPath(), q)
+}
+
+// Query is an address with a query; parameters that are empty are left out.
+func Query(path string, q url.Values) string {
+	for name, values := range q {
+		if values = slices.DeleteFunc(values, func(s string) bool { return s == "" }); len(values) == 0 {
+			q.Del(name)
+		} else {
+			q[name] = values
+		}
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// Paging reads the limit and the cursor of a
+func (v *Visit) Paging(p *operation.Page) {
+	if p.Limit == 0 {
+		p.Limit = 50
+	}
+	p.Limit = min(max(p.Limit, 25), 200)
+	if p.Order == "" {
+		p.Order = "newest"
+	}
+}
+
+// Active are the filters of a list that are set.
+func (v *Visit) Active(names ...string) (all []Link) {
+	for _, name := range names {
+		for _, value := range v.Query()[name] {
+			if value != "" {
+				all = append(all, Link{name + " = " + Cut(value), v.With(name, "")})
+			}
+		}
+	}
+	return all
+}
+
+// Local is an address of this console, else another one.
+func (v *Visit) Local(to, or string) string {
+	to = strings.TrimPrefix(to, v.Base)
+	u, err := url.Parse(to)
+	if err != nil || !strings.HasPrefix(to, Prefix) || u.Host != "" || u.Scheme != "" || strings.Contains(to, "//") || strings.Contains(to, "\\") {
+		return or
+	}
+	return to
+}
+
+// listedMost is how many entries of a listing Listed reads.
+const listedMost = 1000
+
+// Listed is a listing as a part of a page, its first thousand.
+func Listed[Q, A any](v *Visit, l operation.Listing[Q, A], q *Q) Part[[]A] {
+	return Look(v, func(context.Context) ([]A, error) {
+		all, _, err := Gather(v, l, q, listedMost)
+		return all, err
+	})
+}
