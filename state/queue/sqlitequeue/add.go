@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
@@ -25,7 +26,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 	if len(jobs) == 0 {
 		return nil
 	}
-	if err := s.names.relieve(ctx, s.o.tableNames); err != nil {
+	if err := s.names.Relieve(ctx); err != nil {
 		return fmt.Errorf("add %d jobs: make room for their names: %w", len(jobs), err)
 	}
 	in, err := s.prepare(ctx, jobs)
@@ -48,7 +49,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 // intake is jobs being added.
 type intake struct {
 	jobs  []incoming
-	claim *claim
+	claim *idset.Claim
 	done  chan struct{} // closed when they are added, or err says why not
 	lead  chan struct{} // cap 1: write the next group
 	leads bool          // it was told so; group.mu
@@ -67,7 +68,7 @@ type incoming struct {
 	at       int64  // when it comes due; 0: at once
 	group    []byte // of a late and due job; set when it is laid out
 	failures []byte // of a job that is retried by hand
-	name     name
+	name     idset.ID
 	twin     int // index of an earlier job of the same name in the batch; -1: none
 	state    queue.Added
 	n        uint64 // its position, once it is written
@@ -82,7 +83,7 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 		size += recordSize(m)
 	}
 	records := make([]byte, 0, size) // all of them: copies are kept
-	want, says := make([]name, len(jobs)), make([]int, len(jobs))
+	want, says := make([]idset.ID, len(jobs)), make([]int, len(jobs))
 	var scratch []byte
 	var q *queueState
 	for i, m := range jobs {
@@ -102,14 +103,14 @@ func (s *Store) prepare(ctx context.Context, jobs []*tidemill.Message) (*intake,
 		want[i] = j.name
 	}
 	var err error
-	if in.claim, err = s.names.claim(ctx, want, says); err != nil {
+	if in.claim, err = s.names.Claim(ctx, want, says, nil); err != nil {
 		return nil, err
 	}
 	for i, say := range says {
 		j := &in.jobs[i]
 		j.twin = -1
 		switch {
-		case say == known:
+		case say == idset.Known:
 			j.state = queue.Known
 		case say >= 0:
 			j.twin = say
@@ -176,16 +177,16 @@ func (in *intake) finish(s *Store, err error) {
 	in.err = err
 	if err != nil {
 		in.unfit(0, len(in.jobs))
-		s.names.resolve(in.claim, nil)
+		s.names.Resolve(in.claim, nil)
 		close(in.done)
 		return
 	}
-	positions := make([]int64, len(in.claim.owns))
-	for k, i := range in.claim.owns {
+	positions := make([]int64, len(in.claim.Held))
+	for k, i := range in.claim.Held {
 		if j := &in.jobs[i]; j.state == queue.New {
 			positions[k] = j.queue.filePos(j.n)
 		}
 	}
-	s.names.resolve(in.claim, positions)
+	s.names.Resolve(in.claim, positions)
 	close(in.done)
 }

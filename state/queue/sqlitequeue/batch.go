@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -41,9 +42,9 @@ type piece struct {
 	seg      *segment // its state, if its jobs were taken up in memory
 }
 
-// nameLog is the names of a batch for one table.
+// nameLog is the names of a batch that are logged together.
 type nameLog struct {
-	table *table
+	group idset.Group
 	jobs  []*incoming
 }
 
@@ -52,7 +53,7 @@ func newBatch(intakes []*intake) *batch {
 	b := &batch{intakes: intakes}
 	var p *part
 	for _, in := range intakes {
-		l := b.log(in.claim.table)
+		l := b.log(in.claim.Group())
 		for i := range in.jobs {
 			j := &in.jobs[i]
 			if j.state != queue.New {
@@ -82,13 +83,13 @@ func (b *batch) part(q *queueState) *part {
 	return p
 }
 
-func (b *batch) log(t *table) *nameLog {
+func (b *batch) log(of idset.Group) *nameLog {
 	for _, l := range b.logs { // one, or two while a table is being written
-		if l.table == t {
+		if l.group == of {
 			return l
 		}
 	}
-	l := &nameLog{table: t}
+	l := &nameLog{group: of}
 	b.logs = append(b.logs, l)
 	return l
 }
@@ -185,15 +186,12 @@ func (b *batch) apply(tx *sqlitedb.Tx) error {
 		}
 	}
 	for _, l := range b.logs {
-		if len(l.jobs) == 0 {
-			continue
+		names := make([]idset.Entry, len(l.jobs))
+		for i, j := range l.jobs {
+			names[i] = idset.Entry{ID: j.name, Pos: j.queue.filePos(j.n)}
 		}
-		block := make([]byte, 0, len(l.jobs)*namedBytes)
-		for _, j := range l.jobs {
-			block = named{j.name, j.queue.filePos(j.n)}.append(block)
-		}
-		if _, err := tx.Exec("INSERT INTO queue_name_log(id,names) VALUES(?,?)", logID(l.table.gen, l.table.logged.Add(1)), block); err != nil {
-			return fmt.Errorf("write %d names: %w", len(l.jobs), err)
+		if err := l.group.Log(tx, names); err != nil {
+			return err
 		}
 	}
 	return nil

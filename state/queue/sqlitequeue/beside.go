@@ -73,7 +73,7 @@ func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Messa
 			return false, err
 		}
 	}
-	if err := s.names.relieve(ctx, s.o.tableNames); err != nil {
+	if err := s.names.Relieve(ctx); err != nil {
 		return false, fmt.Errorf("add %d jobs: make room for their names: %w", len(jobs), err)
 	}
 	in, err := s.prepare(ctx, jobs)

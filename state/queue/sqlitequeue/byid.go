@@ -46,7 +46,7 @@ func (s *source) byID(ctx context.Context, q *queueState, e *ending, taken map[u
 // positions are where jobs of an ID may lie in the queue, in order. They may be gone, or
 // have another ID.
 func (s *Store) positions(ctx context.Context, q *queueState, id string) (all []uint64, err error) {
-	positions, err := s.names.filePositions(ctx, q.no, id)
+	positions, err := s.names.At(ctx, idHash(q.no, id))
 	if err != nil {
 		return nil, err
 	}

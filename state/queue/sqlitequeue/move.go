@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
@@ -222,7 +223,7 @@ func (m *mover) retry(ctx context.Context, some []uint64) error {
 	s, q := m.store, m.queue
 	var rows []*keptRow
 	var jobs []incoming
-	var names []name
+	var names []idset.ID
 	var scratch []byte
 	now := s.o.Now().UnixMilli()
 	for _, n := range some {
@@ -247,7 +248,7 @@ func (m *mover) retry(ctx context.Context, some []uint64) error {
 	}
 	in := &intake{jobs: jobs, done: make(chan struct{})}
 	var err error
-	if in.claim, err = s.names.renew(ctx, names); err != nil {
+	if in.claim, err = s.names.Renew(ctx, names); err != nil {
 		return err
 	}
 	m.in = in

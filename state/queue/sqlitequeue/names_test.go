@@ -2,7 +2,6 @@ package sqlitequeue
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,32 +10,6 @@ import (
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
-
-func TestFilterKnowsItsNamesAndFewOthers(t *testing.T) {
-	for _, count := range []int{1, 100, 50_000} {
-		rng := rand.New(rand.NewPCG(1, 2))
-		f := newFilter(count)
-		in := make([]uint64, count)
-		for i := range in {
-			in[i] = rng.Uint64()
-			f.add(in[i])
-		}
-		for _, h := range in {
-			if !f.maybe(h) {
-				t.Fatalf("a filter of %d names denies one of them", count)
-			}
-		}
-		passed := 0
-		for range 200_000 {
-			if f.maybe(rng.Uint64()) {
-				passed++
-			}
-		}
-		if passed > 600 { // 0.3 %; about 0.1 % are expected
-			t.Errorf("a filter of %d names passes %d of 200,000 others", count, passed)
-		}
-	}
-}
 
 // namesIn counts rows of the tables of names.
 func namesIn(t *testing.T, s *Store) (logs, runs, blocks int) {
@@ -94,7 +67,7 @@ func TestNamesAreMergedAndForgotten(t *testing.T) {
 			}
 		}
 		_, runs, blocks := namesIn(t, s)
-		if runs > 2+7+7 || blocks > parts*500/blockNames+2*runs {
+		if runs > 2+7+7 || blocks > parts*500/160+2*runs {
 			t.Errorf("%d names are in %d runs of %d blocks", parts*500, runs, blocks)
 		}
 		check := func(want queue.Added) {
@@ -162,29 +135,4 @@ func TestNamesOfHeldJobsOutliveTheirRuns(t *testing.T) {
 			time.Sleep(queue.Remember + time.Second)
 		}
 	})
-}
-
-func TestBlocksOfABrokenOffRunAreCleared(t *testing.T) {
-	f := newFile(t, Options{tableNames: 10})
-	s := f.open()
-	err := s.db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("INSERT INTO queue_name_block(id,names) VALUES(?,x'00'),(?,x'00')", 1<<runBits, 7<<runBits|3)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.close()
-	s = f.open()
-	for i := range 30 {
-		if err := s.Add(t.Context(), []*tidemill.Message{{ID: fmt.Sprint(i), To: "q"}}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, runs, blocks := namesIn(t, s); blocks != runs {
-		t.Errorf("%d runs of one block each are in %d blocks", runs, blocks)
-	}
 }

@@ -15,7 +15,7 @@
 //   - queue_late: jobs that left their segment before their end (delayed, tried, handed out
 //     again) and jobs added for later, one row each: the exceptions.
 //   - queue_kept: jobs that are kept after their end, where the settings say so.
-//   - queue_name_*: which names are known; see names.go.
+//   - queue_name_*: which names are known; see idset.
 //   - queue_damaged: bytes that differ from what was written.
 //
 // Leases, turns and the use of limits are in memory: the file belongs to one process, and
@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -41,7 +42,7 @@ type Options struct {
 	Log      *slog.Logger     // told of damaged jobs; nil discards
 
 	bounds     bounds // in memory, of each queue; zero: see New
-	tableNames int    // names that a table holds before it is written as a run; 0 means 128 Ki
+	tableNames int    // as idset.Options.Table
 }
 
 // Store keeps queues in a database. It is a queue.Store, and safe for concurrent use. A
@@ -49,7 +50,7 @@ type Options struct {
 type Store struct {
 	db    *sqlitedb.DB
 	o     Options
-	names *names
+	names *idset.Set
 
 	mu     sync.Mutex // guards queues
 	queues map[string]*queueState
@@ -81,12 +82,7 @@ CREATE TABLE queue_kept(
 	cause BLOB, failures BLOB, job BLOB NOT NULL);
 CREATE INDEX queue_kept_ended ON queue_kept(queue, state, ended);
 CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
-CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
-CREATE TABLE queue_name_run(
-	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
-	fences BLOB NOT NULL, filter BLOB NOT NULL);
-CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
-`}
+` + idset.Schema(nameTables)}
 
 // New opens the queues in the database, and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
@@ -104,15 +100,12 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 		// MB, groups 15 MB.
 		o.bounds = bounds{ahead: 4096, backs: 100_000, groups: 25_000}
 	}
-	if o.tableNames <= 0 {
-		o.tableNames = 128 << 10
-	}
 	if err := db.Migrate(ctx, "queue", steps); err != nil {
 		return nil, fmt.Errorf("open the queues: %w", err)
 	}
 	s := &Store{db: db, o: o, queues: map[string]*queueState{}}
 	var err error
-	if s.names, err = loadNames(ctx, s); err != nil {
+	if s.names, err = idset.Open(ctx, db, idset.Options{Name: nameTables, Table: o.tableNames, Now: o.Now}); err != nil {
 		return nil, fmt.Errorf("open the queues' names: %w", err)
 	}
 	if err := s.load(ctx); err != nil {

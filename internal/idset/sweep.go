@@ -1,0 +1,379 @@
+package idset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+)
+
+const (
+	mergeRuns   = 8   // this many runs of one level are merged
+	topLevel    = 2   // runs of that level, some eight million ids, are left as they are
+	chunkBlocks = 128 // blocks written or read at once: half a megabyte
+)
+
+// Forget says what Sweep may drop; the zero value: nothing.
+type Forget struct {
+	// Before is when ids were added that are dropped. They are dropped a run at a time, so some are
+	// dropped later.
+	Before time.Time
+	// Held says whether an id is kept nevertheless, by its position. It is made when a run is dropped.
+	Held func(context.Context) (func(pos int64) bool, error)
+}
+
+// Sweep does the housekeeping that no caller should wait for: it merges runs and forgets old ids.
+// Call it every minute or so; without it adding becomes slower with every run.
+func (s *Set) Sweep(ctx context.Context, f Forget) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	if err := s.forget(ctx, f); err != nil {
+		return fmt.Errorf("forget old ids of %s: %w", s.o.Name, err)
+	}
+	for level := range topLevel {
+		for {
+			runs := s.ofLevel(level)
+			if len(runs) < mergeRuns {
+				break
+			}
+			oldest := runs[len(runs)-mergeRuns:]
+			if err := s.merge(ctx, oldest, level+1); err != nil {
+				return fmt.Errorf("merge ids of %s: %w", s.o.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Set) lock(ctx context.Context) error {
+	select {
+	case s.flushing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Set) unlock() { <-s.flushing }
+
+func (s *Set) snapshot() []*run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs
+}
+
+func (s *Set) ofLevel(level int) (runs []*run) {
+	for _, r := range s.snapshot() {
+		if r.level == level {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// Relieve writes full tables, for a caller that is about to add ids. While another caller does that
+// it returns, unless there are too many: ids in memory are bounded.
+func (s *Set) Relieve(ctx context.Context) error {
+	s.mu.Lock()
+	held := 0
+	for _, t := range s.tables {
+		held += len(t.entries)
+	}
+	s.mu.Unlock()
+	if held < s.o.Table {
+		return nil
+	}
+	if held < 4*s.o.Table {
+		select {
+		case s.flushing <- struct{}{}:
+		default:
+			return nil
+		}
+	} else if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	return s.flush(ctx)
+}
+
+// flush writes full tables as runs, and any that an error left behind. Its caller holds the lock.
+func (s *Set) flush(ctx context.Context) error {
+	s.mu.Lock()
+	if t := s.tables[len(s.tables)-1]; len(t.entries) >= s.o.Table {
+		s.tables = append(s.tables, s.newTable(t.gen+1))
+		if t.open == 0 {
+			close(t.quiet)
+		}
+	}
+	old := slices.Clone(s.tables[:len(s.tables)-1])
+	s.mu.Unlock()
+	for _, t := range old {
+		select {
+		case <-t.quiet:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := s.flushTable(ctx, t); err != nil {
+			return fmt.Errorf("write %d set: %w", len(t.entries), err)
+		}
+	}
+	return nil
+}
+
+// flushTable writes a table that changes no more.
+func (s *Set) flushTable(ctx context.Context, t *table) error {
+	sorted := make([]Entry, 0, len(t.entries))
+	for i := range t.entries {
+		if e := &t.entries[i]; e.Pos != 0 {
+			sorted = append(sorted, e.Entry)
+		}
+	}
+	slices.SortFunc(sorted, func(a, b Entry) int { return a.compare(b.ID) })
+	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(sorted), func() (Entry, error) {
+		if len(sorted) == 0 {
+			return Entry{}, io.EOF
+		}
+		n := sorted[0]
+		sorted = sorted[1:]
+		return n, nil
+	}, func(tx *sqlitedb.Tx) error {
+		_, err := tx.Exec(s.sql.forget, logID(t.gen+1, 0))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.publish(r)
+	s.tables = slices.DeleteFunc(s.tables, func(o *table) bool { return o == t })
+	return nil
+}
+
+// publish replaces runs by a new one for look-ups. mu is held.
+func (s *Set) publish(r *run, instead ...*run) {
+	runs := slices.DeleteFunc(slices.Clone(s.runs), func(o *run) bool { return slices.Contains(instead, o) })
+	if r != nil {
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(b.newest, a.newest) })
+	s.runs = runs
+}
+
+// write writes a run: at most count entries that next yields in order until io.EOF. last runs
+// in the transaction that makes the run valid. Without any it writes no run.
+func (s *Set) write(ctx context.Context, level int, newest int64, count int, next func() (Entry, error), last func(*sqlitedb.Tx) error) (*run, error) {
+	s.last++
+	r := &run{no: s.last, level: level, newest: newest, filter: newFilter(count)}
+	if err := s.clear(ctx, r.no, 1<<(63-runBits)-1); err != nil { // what a crash may have left
+		return nil, err
+	}
+	var args []any
+	var block []byte
+	write := func() error {
+		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+			_, err := tx.Bulk(s.sql.addBlock, "(?,?)", "", args)
+			return err
+		})
+		args = args[:0]
+		return err
+	}
+	for end := false; !end; {
+		n, err := next()
+		if end = errors.Is(err, io.EOF); err != nil && !end {
+			return nil, err
+		}
+		if !end {
+			if len(block) == 0 {
+				r.fences = append(r.fences, n.Hash)
+			}
+			block = n.append(block)
+			r.filter.add(n.Hash)
+			r.count++
+		}
+		if len(block) == blockIDs*entryBytes || end && len(block) > 0 {
+			args = append(args, r.block(len(r.fences)-1), block)
+			block = nil
+		}
+		if len(args) == 2*chunkBlocks || end && len(args) > 0 {
+			if err := write(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	fences, filter := wordBytes(r.fences), wordBytes(r.filter)
+	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		if r.count > 0 {
+			if _, err := tx.Exec(s.sql.addRun,
+				r.no, r.level, r.newest, r.count, fences, filter); err != nil {
+				return err
+			}
+		}
+		return last(tx)
+	})
+	if err != nil || r.count == 0 {
+		return nil, err
+	}
+	return r, nil
+}
+
+// clear deletes blocks of runs from to, to included, in chunks.
+func (s *Set) clear(ctx context.Context, from, to int64) error {
+	for n := int64(1); n > 0; {
+		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
+			n, err = tx.Exec(s.sql.clear,
+				from<<runBits, to<<runBits|(1<<runBits-1), 8*chunkBlocks)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge makes one run of several.
+func (s *Set) merge(ctx context.Context, runs []*run, level int) error {
+	var newest int64
+	count := 0
+	all := make([]*blocks, len(runs))
+	for i, r := range runs {
+		all[i] = &blocks{set: s, run: r}
+		newest, count = max(newest, r.newest), count+r.count
+	}
+	return s.replace(ctx, runs, level, newest, count, func() (Entry, error) { return least(ctx, all) })
+}
+
+// replace writes a run of what next yields instead of others.
+func (s *Set) replace(ctx context.Context, runs []*run, level int, newest int64, count int, next func() (Entry, error)) error {
+	r, err := s.write(ctx, level, newest, count, next, func(tx *sqlitedb.Tx) error {
+		for _, o := range runs {
+			if _, err := tx.Exec(s.sql.dropRun, o.no); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.publish(r, runs...)
+	s.mu.Unlock()
+	for _, o := range runs {
+		// A reader of the old run at this moment has a snapshot that holds it, or misses a
+		// block and reads again.
+		if err := s.clear(ctx, o.no, o.no); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks reads a run from its beginning.
+type blocks struct {
+	set   *Set
+	run   *run
+	at    int // the next block
+	chunk []byte
+}
+
+// peek returns the next entry without taking it; io.EOF: there is none.
+func (b *blocks) peek(ctx context.Context) (Entry, error) {
+	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
+		to := min(b.at+chunkBlocks, len(b.run.fences))
+		err := b.set.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+			rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.at), b.run.block(to))
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var block []byte
+				if err := rows.Scan(&block); err != nil {
+					return err
+				}
+				b.chunk = append(b.chunk, block...)
+			}
+			return rows.Err()
+		})
+		if err != nil {
+			return Entry{}, err
+		}
+		b.at = to
+	}
+	if len(b.chunk) < entryBytes {
+		return Entry{}, io.EOF
+	}
+	return readEntry(b.chunk), nil
+}
+
+func (b *blocks) take() { b.chunk = b.chunk[entryBytes:] }
+
+// least takes the first entry of all.
+func least(ctx context.Context, all []*blocks) (Entry, error) {
+	var from *blocks
+	var first Entry
+	for _, b := range all {
+		n, err := b.peek(ctx)
+		if errors.Is(err, io.EOF) {
+			continue
+		}
+		if err != nil {
+			return Entry{}, err
+		}
+		if from == nil || n.compare(first.ID) < 0 {
+			from, first = b, n
+		}
+	}
+	if from == nil {
+		return Entry{}, io.EOF
+	}
+	from.take()
+	return first, nil
+}
+
+// forget drops the runs whose ids are all old enough. Ids that are held move to a new run.
+func (s *Set) forget(ctx context.Context, f Forget) error {
+	if f.Before.IsZero() {
+		return nil
+	}
+	var held func(int64) bool
+	for _, r := range s.snapshot() {
+		if r.newest > f.Before.UnixMilli() {
+			continue
+		}
+		if held == nil {
+			var err error
+			if held, err = f.Held(ctx); err != nil {
+				return err
+			}
+		}
+		b := &blocks{set: s, run: r}
+		next := func() (Entry, error) {
+			for {
+				e, err := b.peek(ctx)
+				if err != nil {
+					return Entry{}, err
+				}
+				if b.take(); held(e.Pos) {
+					return e, nil
+				}
+			}
+		}
+		if err := s.replace(ctx, []*run{r}, 0, s.o.Now().UnixMilli(), r.count, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
