@@ -30,4 +30,3 @@ func TestAFilterKnowsItsIDsAndFewOthers(t *testing.T) {
 		}
 	}
 }
-

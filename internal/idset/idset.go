@@ -98,7 +98,7 @@ func Open(ctx context.Context, db *sqlitedb.DB, o Options) (*Set, error) {
 		o.Now = time.Now
 	}
 	s := &Set{db: db, o: o, sql: statementsOf(o.Name), flushing: make(chan struct{}, 1)}
-	t := s.newTable(1)
+	t := s.newTable(1, 0)
 	err := db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if err := s.readLog(tx, t); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (s *Set) Relieve(ctx context.Context) error {
 func (s *Set) flush(ctx context.Context) error {
 	s.mu.Lock()
 	if t := s.tables[len(s.tables)-1]; len(t.entries) >= s.o.Table {
-		s.tables = append(s.tables, s.newTable(t.gen+1))
+		s.tables = append(s.tables, s.newTable(t.gen+1, s.o.Table))
 		if t.open == 0 {
 			close(t.quiet)
 		}
@@ -132,21 +132,13 @@ func (s *Set) flush(ctx context.Context) error {
 
 // flushTable writes a table that changes no more.
 func (s *Set) flushTable(ctx context.Context, t *table) error {
-	sorted := make([]Entry, 0, len(t.entries))
+	known := make([]Entry, 0, len(t.entries))
 	for i := range t.entries {
 		if e := &t.entries[i]; e.Pos != 0 {
-			sorted = append(sorted, e.Entry)
+			known = append(known, e.Entry)
 		}
 	}
-	slices.SortFunc(sorted, func(a, b Entry) int { return a.compare(b.ID) })
-	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(sorted), func() (Entry, error) {
-		if len(sorted) == 0 {
-			return Entry{}, io.EOF
-		}
-		n := sorted[0]
-		sorted = sorted[1:]
-		return n, nil
-	}, func(tx *sqlitedb.Tx) error {
+	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(known), inOrder(known), func(tx *sqlitedb.Tx) error {
 		_, err := tx.Exec(s.sql.forget, logID(t.gen+1, 0))
 		return err
 	})
@@ -158,6 +150,36 @@ func (s *Set) flushTable(ctx context.Context, t *table) error {
 	s.publish(r)
 	s.tables = slices.DeleteFunc(s.tables, func(o *table) bool { return o == t })
 	return nil
+}
+
+// Add adds ids whose things are stored, as a run; last runs in the transaction that makes it valid.
+// It is for things that were stored before there was a set.
+func (s *Set) Add(ctx context.Context, entries []Entry, last func(*sqlitedb.Tx) error) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(entries), inOrder(entries), last)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.publish(r)
+	return nil
+}
+
+// inOrder yields entries in their order.
+func inOrder(entries []Entry) func() (Entry, error) {
+	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return a.compare(b.ID) })
+	return func() (Entry, error) {
+		if len(sorted) == 0 {
+			return Entry{}, io.EOF
+		}
+		e := sorted[0]
+		sorted = sorted[1:]
+		return e, nil
+	}
 }
 
 // publish replaces runs by a new one for look-ups. mu is held.

@@ -40,8 +40,9 @@ type slot struct {
 	claim *Claim // of the caller that adds it; nil: known, or, without a position, given up
 }
 
-func (s *Set) newTable(gen int64) *table {
-	return &table{gen: gen, log: s.sql.log, heads: map[uint64]int32{}, quiet: make(chan struct{})}
+// newTable makes a table with room for so many ids.
+func (s *Set) newTable(gen int64, room int) *table {
+	return &table{gen: gen, log: s.sql.log, heads: make(map[uint64]int32, room), entries: make([]slot, 0, room), quiet: make(chan struct{})}
 }
 
 // find returns the slot of an id that is known or claimed.

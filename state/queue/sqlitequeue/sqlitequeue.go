@@ -82,7 +82,15 @@ CREATE TABLE queue_kept(
 	cause BLOB, failures BLOB, job BLOB NOT NULL);
 CREATE INDEX queue_kept_ended ON queue_kept(queue, state, ended);
 CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
-` + idset.Schema(nameTables)}
+CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+CREATE TABLE queue_name_run(
+	no INTEGER PRIMARY KEY, level INTEGER NOT NULL, newest INTEGER NOT NULL, count INTEGER NOT NULL,
+	fences BLOB NOT NULL, filter BLOB NOT NULL);
+CREATE TABLE queue_name_block(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
+`, `
+ALTER TABLE queue_name_log RENAME COLUMN names TO ids;
+ALTER TABLE queue_name_block RENAME COLUMN names TO ids;
+`}
 
 // New opens the queues in the database, and makes missing tables.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {

@@ -91,9 +91,12 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 	if b.persons, err = sqliteperson.New(ctx, f.DB, sqliteperson.Options{}); err != nil {
 		return err
 	}
-	if b.warehouse, err = sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{}); err != nil {
+	events, err := sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{Now: w.Now})
+	if err != nil {
 		return err
 	}
+	b.warehouse = events
+	w.Loops = append(w.Loops, flow.Loop{Name: "ids of events", Every: time.Minute, Do: events.Sweep})
 	definitions, err := sqlitetable.New(ctx, f.DB, tabledefinition.Spec())
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func BenchmarkInsert(b *testing.B) {
 
 // BenchmarkInsertAgain is what a redelivery costs.
 func BenchmarkInsertAgain(b *testing.B) {
-	s := store(b, open(b), Options{Recent: 20_000})
+	s := store(b, open(b), Options{table: 20_000})
 	next := batches(1)
 	took := make([]warehouse.Outcome, 1000)
 	var rows []*event.Event

@@ -11,15 +11,16 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
-// Find implements warehouse.Reader: by the index, in memory and in its table.
+// Find implements warehouse.Reader: by the set of ids.
 func (s *Store) Find(ctx context.Context, project, id uuid.UUID) (*event.Event, error) {
-	hash := s.index.hash(project, id)
-	rows := s.index.candidates(hash)
+	rows, err := s.ids.At(ctx, s.idOf(project, id).Hash)
+	if err != nil {
+		return nil, fmt.Errorf("find event %v of project %v: %w", id, project, err)
+	}
 	var found *event.Event
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
-		rows, err := selectInts(tx, rows, "SELECT k.id FROM json_each(?) j JOIN warehouse_key k ON k.hash = j.value", []uint64{hash})
-		if err != nil || len(rows) == 0 {
-			return err
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
+		if len(rows) == 0 {
+			return nil
 		}
 		p := &listing{project: project}
 		all, err := tx.Query(pageColumns+`
@@ -44,16 +45,4 @@ WHERE e.project = ? AND e.event_id = ? LIMIT 1`, jsonInts(rows), project[:], id[
 		return nil, fmt.Errorf("find event %v of project %v: %w", id, project, err)
 	}
 	return found, nil
-}
-
-// candidates are the rows of a hash that are not in the table of the index yet.
-func (x *index) candidates(h uint64) (ids []int64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, m := range []map[uint64]int64{x.young, x.old} {
-		if id, ok := m[h]; ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

@@ -3,13 +3,12 @@
 // ClickHouse table and every event under the person it belongs to now. The tables beneath it
 // are private to this package.
 //
-// Events are rows that are only appended. An index, written in sorted runs behind them, ensures
-// that each is stored once: see index.go.
+// Events are rows that are only appended. A set of their ids ensures that each is stored once.
 //
 // Events are kept for ever. Retention by age would delete rows of the table warehouse_event by
 // ranges of id (id grows with the time of storing), a thousand in one write, subtract them from
-// warehouse_count, and spare the newest row. Leftover entries of the index do no harm: the row
-// of a candidate is always compared.
+// warehouse_count, and spare the newest row. Leftover ids do no harm: such an event is known, and
+// not stored again.
 package sqlitewarehouse
 
 import (
@@ -18,30 +17,32 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/internal/bell"
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
-	// Recent is how many event ids are gathered in memory before they are written to the index.
-	// Up to twice as many are held, about 30 bytes each. 0 means 250,000: then an event costs
-	// 0.03 pages of index when a million are stored and 0.25 when ten million are (written one
-	// by one it costs a whole page), and after a crash at most that many rows are read back.
-	Recent int
-	// Rand seeds the index once in the life of a file, so that nobody can make colliding ids;
-	// nil means crypto/rand.
+	// Rand seeds the ids once in the life of a file; nil means crypto/rand.
 	Rand io.Reader
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+
+	table int // as idset.Options.Table
+	hash  func(seed uint64) hasher
 }
 
 // Store is a warehouse in a SQLite file.
 type Store struct {
 	db    *sqlitedb.DB
-	index *index
+	ids   *idset.Set
+	idOf  hasher
 	owner []byte // this store's mark in the file
 
 	came bell.Bell // rung when events are stored
@@ -55,15 +56,8 @@ var (
 // New opens the warehouse in db and makes its tables. Only the newest Store of a file can
 // insert: earlier ones get an error.
 func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
-	return newStore(ctx, db, o, tuned)
-}
-
-func newStore(ctx context.Context, db *sqlitedb.DB, o Options, t tuning) (*Store, error) {
-	if o.Recent < 0 {
-		return nil, fmt.Errorf("open the warehouse: Recent is %d; it cannot be negative", o.Recent)
-	}
-	if o.Recent == 0 {
-		o.Recent = 250_000
+	if o.hash == nil {
+		o.hash = seeded
 	}
 	if o.Rand == nil {
 		o.Rand = rand.Reader
@@ -76,20 +70,23 @@ func newStore(ctx context.Context, db *sqlitedb.DB, o Options, t tuning) (*Store
 		return nil, fmt.Errorf("open the warehouse: take random bytes: %w", err)
 	}
 	s := &Store{db: db, owner: random[:16]}
-	var seed, events int64
+	var seed int64
 	err := db.Write(ctx, func(tx *sqlitedb.Tx) error {
-		if _, err := tx.Exec("INSERT INTO warehouse_index(one,seed,upto,owner) VALUES(1,?,0,?) ON CONFLICT(one) DO UPDATE SET owner=excluded.owner",
+		if _, err := tx.Exec("INSERT INTO warehouse_index(one,seed,owner) VALUES(1,?,?) ON CONFLICT(one) DO UPDATE SET owner=excluded.owner",
 			int64(binary.LittleEndian.Uint64(random[16:])), s.owner); err != nil {
 			return err
 		}
-		return tx.QueryRow("SELECT seed, (SELECT coalesce(max(id), 0) FROM warehouse_event) FROM warehouse_index").Scan(&seed, &events)
+		return tx.QueryRow("SELECT seed FROM warehouse_index").Scan(&seed)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the warehouse: take ownership: %w", err)
 	}
-	s.index = newIndex(o.Recent, t.hasher(uint64(seed)), max(t.keys, 2*int(events)), t.step)
-	if err := s.recover(ctx); err != nil {
-		return nil, fmt.Errorf("open the warehouse: read back the newest event ids: %w", err)
+	s.idOf = o.hash(uint64(seed))
+	if s.ids, err = idset.Open(ctx, db, idset.Options{Name: idTables, Table: o.table, Now: o.Now}); err != nil {
+		return nil, fmt.Errorf("open the warehouse: %w", err)
+	}
+	if err := s.fill(ctx); err != nil {
+		return nil, fmt.Errorf("open the warehouse: %w", err)
 	}
 	return s, nil
 }
@@ -180,6 +177,11 @@ CREATE VIEW ingestion_warnings AS SELECT
 	json_object('event_name', event, 'distinct_id', distinct_id, 'reason', reason) AS details,
 	` + timeText("at") + ` AS timestamp
 FROM warehouse_warning;
+`, idset.Schema(idTables) + `
+DROP TABLE warehouse_key;
+ALTER TABLE warehouse_index DROP COLUMN upto;
+ALTER TABLE warehouse_index ADD COLUMN unread INTEGER NOT NULL DEFAULT 0; -- events up to this id are not in the set yet
+UPDATE warehouse_index SET unread = (SELECT coalesce(max(id), 0) FROM warehouse_event);
 `}
 
 // uuidText writes a column of 16 bytes as people write a UUID.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/warehousetest"
@@ -34,54 +35,27 @@ func store(t testing.TB, db *sqlitedb.DB, o Options) *Store {
 	return s
 }
 
-// few makes a filter that is small enough to grow, and is filled slowly.
-func few(t testing.TB, db *sqlitedb.DB, recent int) *Store {
-	t.Helper()
-	s, err := newStore(t.Context(), db, Options{Recent: recent}, tuning{hasher, 16, 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// A handful of recent ids makes every case pass through rotation, merging and the table.
+// A handful of ids in memory makes every case pass through runs.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		recent int
+		name string
+		o    Options
 	}{
-		{"with everything recent", 0},
-		{"with few recent", 64},
-		{"with one recent", 1},
+		{"with ids in memory", Options{}},
+		{"with few ids in memory", Options{table: 64}},
+		{"with one id in memory", Options{table: 1}},
+		{"when hashes collide", Options{table: 5, hash: func(seed uint64) hasher {
+			return func(project, id uuid.UUID) idset.ID { // 64 hashes for all events: only speed may change
+				return idset.ID{Hash: uint64(id[15] & 63), Check: seeded(seed)(project, id).Check}
+			}
+		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			warehousetest.Run(t, func(t *testing.T) warehousetest.Harness {
 				db := open(t)
-				again := func() warehouse.Store {
-					if c.recent > 0 {
-						return few(t, db, c.recent)
-					}
-					return store(t, db, Options{})
-				}
+				again := func() warehouse.Store { return store(t, db, c.o) }
 				return warehousetest.Harness{Store: again(), Reopen: again}
 			})
 		})
 	}
-}
-
-// 64 hashes for all events: everything collides, and nothing but speed may change.
-func TestConformanceWhenHashesCollide(t *testing.T) {
-	warehousetest.Run(t, func(t *testing.T) warehousetest.Harness {
-		db := open(t)
-		again := func() warehouse.Store {
-			s, err := newStore(t.Context(), db, Options{Recent: 5}, tuning{keys: 1, step: 3, hasher: func(uint64) hash {
-				return func(_, id uuid.UUID) uint64 { return uint64(id[15] & 63) }
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return s
-		}
-		return warehousetest.Harness{Store: again(), Reopen: again}
-	})
 }
