@@ -69,6 +69,8 @@ type commands struct {
 	Status     statusCmd     `cmd:"" help:"Show the pipelines: state, counts, last error."`
 	Pause      pauseCmd      `cmd:"" help:"Pause a pipeline: events still come in, and wait."`
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
+	Backup     backupCmd     `cmd:"" help:"Back up the data folder, also while an instance runs."`
+	Restore    restoreCmd    `cmd:"" help:"Restore a data folder from a backup."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
 	Postgres   postgresCmd   `cmd:"" help:"Prepare a PostgreSQL: roles, and tables of a new version."`
 	User       userCmd       `cmd:"" help:"Add, list, change and remove the users of console and API."`

@@ -127,6 +127,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if api.Bulk, err = i.Bulk(ctx); err != nil {
 		return nil, err
 	}
+	i.offerBackup(api)
 	if err := i.handle(api); err != nil {
 		return nil, err
 	}

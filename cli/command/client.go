@@ -28,6 +28,9 @@ func newClient(base string) *Client {
 		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
 }
 
+// Close closes what was opened.
+func (c *Client) Close() error { return c.close() }
+
 // unreachable says whether nobody listens there: nothing was asked yet.
 func unreachable(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/backup"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -55,6 +56,9 @@ func (r *Remote) open(ctx context.Context, e Env) (*Client, error) {
 	default:
 		return c, err
 	}
+	if err := backup.Usable(cfg.Data); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(system.DatabasePath(cfg.Data)); err != nil && cfg.UsesFile() {
 		return nil, fmt.Errorf("nothing runs at %s, and there is no data in %s: start with `tidemill run`, or say where with --server or --data", c.Base, cfg.Data)
 	}
@@ -81,16 +85,22 @@ func (r *Remote) named(ctx context.Context, e Env) (*Client, error) {
 // offline opens the data in this process. What runs on them elsewhere has locked them. Systems need
 // their secrets and servers to be opened; where they are not there, the rest can still be seen.
 func offline(ctx context.Context, e Env, cfg *config.Loaded, about string) (*Client, error) {
+	systems := lookedAt(e, cfg, about)
+	if len(systems) == 0 {
+		return nil, fmt.Errorf("nothing runs at %s, and %s on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", Listener(cfg), strings.Join(e.Table.Configured(cfg), ", "))
+	}
+	return OpenData(ctx, e, cfg, systems)
+}
+
+// OpenData opens the data of some systems in this process, of those that can be opened, as long as
+// any can.
+func OpenData(ctx context.Context, e Env, cfg *config.Loaded, systems []string) (*Client, error) {
 	token := cfg.Admin.Key
 	if token.IsZero() {
 		token = tidemill.NewSecret(rand.Text()) // nobody else asks this process
 	}
 	open := func(systems []string) (Opened, error) {
 		return e.Open(ctx, e, cfg, systems, token)
-	}
-	systems := lookedAt(e, cfg, about)
-	if len(systems) == 0 {
-		return nil, fmt.Errorf("nothing runs at %s, and %s on servers has no data to open: start it with `tidemill run`, or say where it runs with --server", Listener(cfg), strings.Join(e.Table.Configured(cfg), ", "))
 	}
 	in, err := open(systems)
 	if err != nil && len(systems) > 1 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/backup"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
@@ -16,7 +17,7 @@ import (
 )
 
 // DatabasePath is where the embedded database of a data folder lies.
-func DatabasePath(data string) string { return filepath.Join(data, "tidemill.db") }
+func DatabasePath(data string) string { return filepath.Join(data, backup.Database) }
 
 // File is the embedded database, with the roles in it that several systems have.
 type File struct {
@@ -38,11 +39,17 @@ func (h *Host) File(ctx context.Context) (*File, error) {
 	if h.file != nil {
 		return h.file, nil
 	}
+	if err := backup.Usable(h.Config.Data); err != nil {
+		return nil, err
+	}
 	db, err := sqlitedb.Open(ctx, DatabasePath(h.Config.Data), sqlitedb.Options{})
 	if err != nil {
 		return nil, err
 	}
 	h.OnClose(db.Close)
+	if err := backup.Tidy(h.Config.Data); err != nil {
+		return nil, err
+	}
 	newDatabaseMetrics(h.Metrics, db)
 	newFolderMetrics(h.Metrics, h.Config.Data)
 	h.Uses = append(h.Uses, "database: SQLite, "+db.Path())

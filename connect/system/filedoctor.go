@@ -47,7 +47,7 @@ func (f *File) checkDatabase(ctx context.Context) preflight.Finding {
 }
 
 func checkSpace(folder string) preflight.Finding {
-	free, err := freeSpace(folder)
+	free, err := FreeSpace(folder)
 	switch {
 	case err != nil:
 		return Finding("disk", preflight.Warn, "its free space is not known: "+err.Error(), "")

@@ -22,7 +22,7 @@ func newDatabaseMetrics(r prometheus.Registerer, db *sqlitedb.DB) {
 // newFolderMetrics shows how much room the data folder's disk has.
 func newFolderMetrics(r prometheus.Registerer, folder string) {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tidemill_data_free_bytes", Help: "Room on the disk of the data folder; -1: not known."}, func() float64 {
-		free, err := freeSpace(folder)
+		free, err := FreeSpace(folder)
 		if err != nil {
 			return -1
 		}

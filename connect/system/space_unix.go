@@ -4,8 +4,8 @@ package system
 
 import "golang.org/x/sys/unix"
 
-// freeSpace is how many bytes an unprivileged program can still write below path.
-func freeSpace(path string) (int64, error) {
+// FreeSpace is how many bytes an unprivileged program can still write below path.
+func FreeSpace(path string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return 0, err

@@ -2,8 +2,8 @@ package system
 
 import "golang.org/x/sys/windows"
 
-// freeSpace is how many bytes an unprivileged program can still write below path.
-func freeSpace(path string) (free int64, err error) {
+// FreeSpace is how many bytes an unprivileged program can still write below path.
+func FreeSpace(path string) (free int64, err error) {
 	p, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return 0, err

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -63,6 +64,7 @@ type DB struct {
 	stats    stats
 	fold     chan struct{} // cap 1: the log has grown
 	folded   chan struct{} // cap 1: the writer has to restart the log
+	copying  atomic.Int32  // copies under way: each holds its snapshot of the log
 }
 
 // Open opens or creates the file at path for this process alone.
@@ -166,6 +168,7 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 		fmt.Sprintf("page_size=%d", pageSize), // of a new file; before anything else
 		"busy_timeout=10000", "journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0", "foreign_keys=1",
 		"temp_store=MEMORY", "trusted_schema=0", fmt.Sprintf("cache_size=-%d", cacheMiB<<10),
+		fmt.Sprintf("journal_size_limit=%d", d.o.WALMiB<<22), // a log that grew during a copy gives its room back
 	} {
 		if _, err := n.exec("PRAGMA " + p); err != nil {
 			return nil, fmt.Errorf("set pragma %s of %s: %w", p, d.path, err)
@@ -177,6 +180,15 @@ func (d *DB) connect(ctx context.Context, cacheMiB int) (*conn, error) {
 // Check verifies the file, by a connection of its own: a kept one may remember parts of an
 // index that was rebuilt since, and report damage. It returns "ok", or the first problem.
 func (d *DB) Check(ctx context.Context) (result string, err error) {
+	return d.checked(ctx, "quick_check(1)")
+}
+
+// CheckWhole is Check, and compares each index with its table too, which takes longer.
+func (d *DB) CheckWhole(ctx context.Context) (result string, err error) {
+	return d.checked(ctx, "integrity_check(1)")
+}
+
+func (d *DB) checked(ctx context.Context, by string) (result string, err error) {
 	pool, err := openPool(d.path)
 	if err != nil {
 		return "", err
@@ -186,7 +198,7 @@ func (d *DB) Check(ctx context.Context) (result string, err error) {
 	if _, err := pool.ExecContext(ctx, "PRAGMA busy_timeout=10000"); err != nil {
 		return "", fmt.Errorf("check %s: %w", d.path, said(err))
 	}
-	if err := pool.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&result); err != nil {
+	if err := pool.QueryRowContext(ctx, "PRAGMA "+by).Scan(&result); err != nil {
 		return "", fmt.Errorf("check %s: %w", d.path, said(err))
 	}
 	return result, nil

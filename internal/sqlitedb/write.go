@@ -224,6 +224,9 @@ func (d *DB) checkpoint(c *conn) {
 		case <-d.closing:
 			return
 		}
+		if d.copying.Load() > 0 { // their snapshots hold the log: the writer would wait for them in vain
+			continue
+		}
 		if d.unfolded(c, "NOOP") < d.o.WALMiB<<20/2 {
 			continue
 		}

@@ -8,6 +8,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -71,11 +72,13 @@ type Parts struct {
 	Finds      []answer.Finds // the same systems, each with what finds its things
 	Documents  [][]byte       // in OpenAPI, of systems that api.Document does not have
 	Doctor     func(ctx context.Context) []preflight.Finding
-	People     access.Options   // who comes in beside the owner of Key; what stands in other parts is not set here
-	Trail      trail.Trail      // nil: no audit trail is kept
-	Once       ledger.Ledger    // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
-	Now        func() time.Time // nil: time.Now
-	Bulk       bulk.Store       // of operations on many things; nil: there are none
+	People     access.Options                                 // who comes in beside the owner of Key; what stands in other parts is not set here
+	Trail      trail.Trail                                    // nil: no audit trail is kept
+	Once       ledger.Ledger                                  // of Idempotency-Keys, which its owner forgets after KeptOnce; nil: none are taken
+	Now        func() time.Time                               // nil: time.Now
+	Backup     func(ctx context.Context, out io.Writer) error // of the data folder; nil: NoBackup says why there is none
+	NoBackup   string
+	Bulk       bulk.Store // of operations on many things; nil: there are none
 	This       This
 }
 

@@ -25,6 +25,7 @@ var rolesOf = map[string]caller.Role{
 	"listUsers": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
 
+	"makeBackup":    caller.Admin,                                 // it has every secret
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
 	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
 	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key

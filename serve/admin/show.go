@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"net/http"
 	"path/filepath"
@@ -28,6 +30,7 @@ func (a *API) instance() []Room {
 			api.PausePipeline.By(a.pause),
 			api.ResumePipeline.By(a.resume),
 		}},
+		{in(a.Backup != nil, cmp.Or(a.NoBackup, "this instance has no embedded database that could be backed up")), []operation.Handler{api.MakeBackup.By(a.backup)}},
 		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects)}},
 	}
 }
@@ -111,6 +114,10 @@ func (a *API) config(context.Context, *operation.None) (operation.Document, erro
 
 func (a *API) doctor(ctx context.Context, _ *operation.None) (api.Findings, error) {
 	return api.Findings{Findings: a.Doctor(ctx)}, nil
+}
+
+func (a *API) backup(ctx context.Context, _ *operation.None) (operation.Document, error) {
+	return operation.Document{Type: "application/zstd", Write: func(out io.Writer) error { return a.Backup(ctx, out) }}, nil
 }
 
 func (a *API) projects(ctx context.Context, _ *operation.None) (iter.Seq2[api.Project, error], error) {

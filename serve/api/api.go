@@ -44,6 +44,10 @@ var (
 		"Resume a paused pipeline, or a system.")
 )
 
+// MakeBackup has every secret of the data folder in its answer.
+var MakeBackup = operation.Act[operation.None, operation.Document]("makeBackup", "backup",
+	"Make a backup of the data folder, as of one instant, while all goes on: an archive that tidemill restore takes. Its copy of the database lies in the data folder until it is sent.").WithSecret()
+
 // Span is a time.
 type Span struct {
 	Since string `query:"since" json:"since,omitempty" help:"Only from this time on: 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d." placeholder:"TIME"`

@@ -295,6 +295,8 @@ func (d *describer) answer(o *operation.Description) object {
 	switch {
 	case o.ID == "getConfig":
 		return object{"application/yaml": object{"schema": object{"type": "object"}}}
+	case o.ID == "makeBackup":
+		return object{"application/zstd": object{"schema": object{}}}
 	case o.Gives == documents:
 		return object{"application/json": object{"schema": object{"type": "object"}}}
 	case o.Paged():

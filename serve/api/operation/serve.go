@@ -34,8 +34,7 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 			return err
 		}
 		if d := documentOf(a); d != nil {
-			w.Header().Set("Content-Type", d.Type)
-			return d.Write(w)
+			return d.answer(w)
 		}
 		shown, err := coverOf(r.Context()).of(a)
 		if err != nil {
@@ -56,10 +55,34 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 // quoted is a version as an ETag.
 func quoted(version string) string { return `"` + version + `"` }
 
-// Document is an answer of another form than JSON.
+// Document is an answer of another form than JSON. It may be long: a client has 30 seconds to take
+// the next part of it. Where Write fails after it has written something, the answer is cut off.
 type Document struct {
 	Type  string
 	Write func(io.Writer) error
+}
+
+func (d *Document) answer(w http.ResponseWriter) error {
+	out := &documentWriter{w: w, flush: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", d.Type)
+	err := d.Write(out)
+	if err != nil && out.begun {
+		panic(http.ErrAbortHandler)
+	}
+	return err
+}
+
+// documentWriter gives each part of a document its time.
+type documentWriter struct {
+	w     http.ResponseWriter
+	flush *http.ResponseController
+	begun bool
+}
+
+func (d *documentWriter) Write(b []byte) (int, error) {
+	d.begun = true
+	_ = d.flush.SetWriteDeadline(time.Now().Add(takesWithin)) // in this very process there is none
+	return d.w.Write(b)
 }
 
 // Textual is an answer that is JSON, or a document where that was asked for; nil: it was not.
