@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	rand2 "math/rand/v2"
 	"net/http"
 	"os"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -89,6 +91,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	}()
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
 	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
+	i.Fates = live.New(i.Now, rand2.IntN)
 	i.Metrics.MustRegister(&i.engines, i.Sockets)
 	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping}
 	i.Observe = newStageMetrics(i.Metrics).observe
@@ -97,7 +100,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents()}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents(), Fates: i.Fates}
 	rooms, finders := map[string]admin.Room{}, map[string]answer.Finder{}
 	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)
@@ -200,6 +203,9 @@ func (i *Instance) keepOnce(ctx context.Context, api *admin.Parts) error {
 // add registers what a system consists of.
 func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 	for _, r := range p.Runs {
+		for _, e := range r.Pipelines() {
+			e.Watch(i.Fates.Pipeline(r.Name(), e.Name()))
+		}
 		i.systems = append(i.systems, r.System)
 		i.engines.Add(r.Pipelines(), r.Counted)
 		r.Shown.Name, r.Shown.Pipelines = r.Name(), r.Pipelines()

@@ -52,7 +52,20 @@ type Engine struct {
 	chance  struct{ in, out, acks, tend *rand.Rand } // one for each goroutine
 	reading readPermit
 	shut    context.CancelCauseFunc // stops the receiver; set by Run before anything starts
+	watcher Watcher                 // nil: nobody
 }
+
+// A Watcher is shown what messages came to, while it is On. On is asked for each batch, and has to be
+// quick.
+type Watcher interface {
+	On() bool
+	// Ended is shown settlements with the source's answers, and the message of each; nil: its end
+	// came from outside. It is called from one goroutine and keeps nothing of what it is given.
+	Ended(ends []tidemill.Settlement, of func(i int) *tidemill.Message)
+}
+
+// Watch has a watcher shown what messages come to. It is called before Run.
+func (e *Engine) Watch(w Watcher) { e.watcher = w }
 
 // New checks a pipeline and makes its engine. It refuses what cannot work, and says how to
 // correct it.

@@ -167,6 +167,9 @@ func (d *settler) letGo(ours, theirs int) {
 	if e.p.Settled != nil {
 		e.p.Settled(d.ends)
 	}
+	if e.watcher != nil && e.watcher.On() {
+		d.show(theirs)
+	}
 	e.acked.took(d.ends[:theirs])
 	tasks := d.tasks[:ours]
 	answered, done := 0, 0
@@ -198,4 +201,14 @@ func (d *settler) letGo(ours, theirs int) {
 	d.tasks = d.tasks[ours:]
 	d.acks = d.acks[theirs:]
 	signal(e.knock)
+}
+
+// show shows the watcher the ends; the first of them came from outside.
+func (d *settler) show(theirs int) {
+	d.e.watcher.Ended(d.ends, func(i int) *tidemill.Message {
+		if i < theirs {
+			return nil
+		}
+		return &d.tasks[i-theirs].Message
+	})
 }

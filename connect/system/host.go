@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/metrics"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -31,6 +32,7 @@ type Host struct {
 	Observe func(stage string, messages int, took time.Duration, err error) // of the stages of pipelines
 
 	Sockets *metrics.Sockets // of listeners
+	Fates   *live.Feed       // is shown what becomes of events
 
 	Live     func() error             // fails where the process shall be started anew
 	Takes    func() error             // fails when events cannot be taken in now

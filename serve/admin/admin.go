@@ -26,8 +26,10 @@ import (
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/stream"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -80,6 +82,7 @@ type Parts struct {
 	NoBackup   string
 	Bulk       bulk.Store // of operations on many things; nil: there are none
 	This       This
+	Fates      *live.Feed // of events, as they end; nil: nothing is sampled
 }
 
 // OwnLetters are the dead letters of a system that are not among those of all.
@@ -143,7 +146,7 @@ func New(p Parts) *API {
 	gate.Told = a.loggedIn
 	a.guard = access.New(gate)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.auditing(), a.figuring(), a.streaming(), a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {

@@ -130,6 +130,8 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 			e.Dead = &g
 			return e, err
 		}, nil
+	case kind == "live" && a.Fates != nil:
+		return a.liveTopic(of)
 	case (kind == "queue" || kind == "partner") && a.Queues != nil:
 		if kind == "partner" {
 			of = strings.TrimPrefix(a.seriesOf(name), queueSeries)
@@ -143,7 +145,7 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 			}, nil
 		}
 	}
-	return nil, operation.Refuse(http.StatusNotFound, "there is no topic %.120q here: there are overview, dead, queue:NAME, partner:NAME and pipeline:NAME", name)
+	return nil, operation.Refuse(http.StatusNotFound, "there is no topic %.120q here: there are overview, dead, live, queue:NAME, partner:NAME and pipeline:NAME", name)
 }
 
 func (a *API) queueTopic(name string) func(context.Context) (api.StreamEvent, error) {

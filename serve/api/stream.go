@@ -11,7 +11,7 @@ var GetStream = operation.Events[StreamOf, StreamEvent]("getStream", "stream",
 
 // StreamOf names topics.
 type StreamOf struct {
-	Topic []string `query:"topic" help:"What to show, up to 20 of them: overview, dead, queue:NAME, partner:NAME or pipeline:NAME." placeholder:"TOPIC"`
+	Topic []string `query:"topic" help:"What to show, up to 20 of them: overview, dead, live or live:FILTER (as live:system=delivery&owner=shop), queue:NAME, partner:NAME or pipeline:NAME." placeholder:"TOPIC"`
 }
 
 // StreamEvent is the newest state of a topic: one of the others is there beside it.
@@ -22,5 +22,6 @@ type StreamEvent struct {
 	Queue    *Queue          `json:"queue,omitempty"` // of a queue, or a partner's
 	Rates    *Rates          `json:"rates,omitempty"` // beside a queue
 	Pipeline *PipelineStatus `json:"pipeline,omitempty"`
+	Live     *Live           `json:"live,omitempty"`
 	Problem  string          `json:"problem,omitempty"` // why it cannot be read now
 }

@@ -13,7 +13,8 @@ import (
 func TestPagesNameTheirTopics(t *testing.T) {
 	w := newWorld(t, func(_ *world, _ *admin.Parts, c *console.Parts) { c.Base = "/tide" })
 	w.fill("")
-	for path, want := range map[string]string{"/console/": `data-stream="/tide/api/v1/stream" data-topics="overview"`, "/console/queues/q": `data-stream="/tide/api/v1/stream" data-topics="queue:q"`} {
+	for path, want := range map[string]string{"/console/": `data-stream="/tide/api/v1/stream" data-topics="overview"`, "/console/queues/q": `data-stream="/tide/api/v1/stream" data-topics="queue:q"`,
+		"/console/live": `data-topics="live"`, "/console/live?type=a+b&system=crm": `data-topics="live:system=crm&amp;type=a&#43;b"`} {
 		if page := w.Page(path); !strings.Contains(page, want) {
 			t.Errorf("%s has no %s", path, want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/serve/live"
 )
 
 //go:embed templates/*.html
@@ -25,10 +26,11 @@ func (c *Console) pages() *page.Set {
 		Funcs: template.FuncMap{
 			"reasons": func() []page.Fact { return reasons }, "jobStates": func() []page.Fact { return jobStates }, "operationStates": func() []page.Fact { return operationStates },
 			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "attentionAt": attentionAt, "grave": grave,
-			"owner": func(l api.DeadLetter) string { return page.OwnerOf(&l) },
+			"owner": func(l api.DeadLetter) string { return page.OwnerOf(&l) }, "fates": live.Outcomes, "fateAt": fateAt,
 		},
 		Pages: []page.Page{
 			{Path: "{$}", Show: showOverview},
+			{Path: "live", Show: showLive},
 			{Path: "queues", Show: showQueues},
 			{Path: "queues/{queue}", Show: showQueue},
 			{Path: "queues/{queue}/jobs", Show: showJobs},
@@ -69,6 +71,7 @@ func (c *Console) pages() *page.Set {
 
 var places = []page.Place{
 	{Section: "overview", Text: "Overview", Path: "", Key: "o", Op: "getStatus", Group: first},
+	{Section: "live", Text: "Live", Path: "live", Key: "l", Op: "getLive", Group: first},
 	{Section: "dead", Text: "Dead letters", Path: "dead", Key: "d", Op: "listDead", Group: first},
 	{Section: "queues", Text: "Queues", Path: "queues", Key: "q", Op: "listQueues", Group: first},
 	{Section: "owners", Text: "Owners", Path: "owners", Key: "w", Op: "listOwners", Group: first},

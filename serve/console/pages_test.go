@@ -20,7 +20,7 @@ import (
 // everyPage are addresses of all pages, where the world is filled with a text.
 func everyPage(said string) []string {
 	job := url.Values{"id": {"e3" + said}, "tenant": {"shop" + said}}.Encode()
-	return []string{"/console/", "/console/queues", "/console/queues/q", "/console/queues/q/jobs", "/console/queues/q/jobs?state=failed", "/console/queues/q/jobs?state=delayed&limit=25", "/console/queues/q/job?" + job,
+	return []string{"/console/", "/console/live", "/console/live?owner=nobody", "/console/queues", "/console/queues/q", "/console/queues/q/jobs", "/console/queues/q/jobs?state=failed", "/console/queues/q/jobs?state=delayed&limit=25", "/console/queues/q/job?" + job,
 		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
 		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
@@ -32,6 +32,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	w.Has(w.Page("/console/"), "balanced", "answered 422", "Wants attention", "delivery", "q")
+	w.Has(w.Page("/console/live"), "f1", "answered 500", "dead 1", "refused 1", "unauthorized: no", "1 in a request", "Delay of delivery", "2 shown")
 	w.Has(w.Page("/console/queues"), "q", "running", "Put off")
 	w.Has(w.Page("/console/queues/q"), "Limit of tenant", "3 a second", "Jobs wait and nobody works on any", "1 job is put off")
 	w.Has(w.Page("/console/queues/q/jobs"), "e3", "e4", "waiting", "delayed", "3 shown; these are all that match.")
@@ -49,11 +50,14 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 func TestThereAreThreeKindsOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.Has(w.Page("/console/dead"), "Nothing died.", "None ever did.")
+	w.Has(w.Page("/console/live"), "Nothing came or ended since")
 	w.Has(w.Page("/console/queues"), "No queue yet.")
 	w.fill("")
 	w.Has(w.Page("/console/dead?pipeline=other"), "Nothing matches these filters.", "pipeline = other", "Take all of them off")
 	w.Has(w.Page("/console/queues/q/jobs?type=none"), "Nothing matches these filters.", "type = none")
+	w.Has(w.Page("/console/live?type=none"), "Nothing that matches came or ended since", "type = none", "take the filters off")
 	w = newWorld(t, without)
+	w.Has(w.Page("/console/live"), "Not here.", "nothing is sampled")
 	w.Has(w.Page("/console/dead"), "Not here.", "keeps no dead letters")
 	w.Has(w.Page("/console/queues"), "Not here.", "no queues to show")
 	w.Has(w.Page("/console/"), "Not here.")

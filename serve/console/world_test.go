@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/serve/live"
 	state "github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/bulk"
@@ -45,12 +47,15 @@ type world struct {
 	trail   trail.Trail
 	grants  state.Store
 	operate func(context.Context) error
+	fates   *live.Feed
 }
 
 type part func(*world, *admin.Parts, *console.Parts)
 
 // without takes the stores away: this instance has no queues and keeps no dead letters.
-func without(_ *world, a *admin.Parts, _ *console.Parts) { a.Common, a.Letters = &answer.Common{}, nil }
+func without(_ *world, a *admin.Parts, _ *console.Parts) {
+	a.Common, a.Letters, a.Fates = &answer.Common{}, nil, nil
+}
 
 // in is a world of an environment.
 func in(environment string) part {
@@ -60,6 +65,7 @@ func in(environment string) part {
 func newWorld(t *testing.T, parts ...part) *world {
 	t.Helper()
 	w := &world{queues: memoryqueue.New(memoryqueue.Options{Capacity: 5000}), later: time.Second, moves: tablebulk.Memory(), trail: tabletrail.Memory(), grants: tableaccess.Memory()}
+	w.fates = live.New(func() time.Time { return time.Now().Add(w.later) }, rand.IntN)
 	var err error
 	if w.dead, err = tabledeadletter.Memory(deadletter.Options{}); err != nil {
 		t.Fatal(err)
@@ -75,7 +81,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
 		Finds: []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
-		Bulk:  w.moves, Trail: w.trail, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
+		Bulk:  w.moves, Trail: w.trail, Fates: w.fates, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
 		Now:     func() time.Time { return time.Now().Add(w.later) },
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
@@ -164,6 +170,14 @@ func (w *world) fill(said string) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	if _, err := w.fates.Look(live.Filter{}); err != nil {
+		w.Fatal(err)
+	}
+	w.fates.Pipeline("delivery", "s2s.p").Ended([]tidemill.Settlement{{ID: "f1" + said, Fate: tidemill.Dead, Outcome: tidemill.Applied, Cause: "answered 500" + said}}, func(int) *tidemill.Message {
+		return &tidemill.Message{Tenant: "shop" + said, Type: "purchase" + said, Time: time.Now().Add(-time.Minute)}
+	})
+	w.fates.Came("delivery", "shop"+said, "", 1, "unauthorized: no"+said)
+	w.later += time.Second
 	filter, err := json.Marshal(&api.OperationThings{IDs: []string{"d1" + said}, Dead: api.Dead{Pipeline: "p" + said}})
 	if err != nil {
 		w.Fatal(err)

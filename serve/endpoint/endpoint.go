@@ -68,6 +68,7 @@ type core struct {
 	Keys   *request.Keyring // nil: no key is needed
 
 	o       *Options
+	system  string
 	limits  *Limits
 	cors    *CORS
 	hsts    bool
@@ -93,7 +94,7 @@ func New[X Asked](p Protocol[X], o *Options, l *Limits) (*Frame[X], error) {
 	if err == nil {
 		err = l.check(&p.Defaults, p.Least)
 	}
-	f := &Frame[X]{p: p, core: core{o: o, limits: l, cors: p.CORS, hsts: p.HSTS, headers: p.Headers}}
+	f := &Frame[X]{p: p, core: core{o: o, system: p.System, limits: l, cors: p.CORS, hsts: p.HSTS, headers: p.Headers}}
 	if err == nil && o.Projects != nil {
 		f.Keys, err = request.NewKeyring(o.Projects, o.Now, o.Log.With("system", p.System))
 	}
@@ -119,6 +120,9 @@ func (f *Frame[X]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.open(&f.core, w, r)
 	defer f.end(of, x)
 	p := f.serve(of, x)
+	if f.watched() {
+		x.show(p)
+	}
 	switch {
 	case p == nil:
 	case f.p.Fail != nil:

@@ -25,7 +25,8 @@ type Exchange struct {
 	Owner  request.Owner // of the key, once it is known
 
 	core *core
-	code int // answered; 0: nothing yet
+	code int    // answered; 0: nothing yet
+	came []came // what was counted, while somebody looks
 }
 
 func (x *Exchange) exchange() *Exchange { return x }
@@ -134,7 +135,11 @@ func (x *Exchange) Admit(name string, n int, tooMany string) (back func(), p *re
 }
 
 // Count notes what became of n items.
-func (x *Exchange) Count(verdict string, n int) { x.core.Count(x.Path, verdict, n) }
+func (x *Exchange) Count(verdict string, n int) {
+	if x.core.count(x.Path, verdict, n); n > 0 && x.core.watched() {
+		x.came = append(x.came, came{verdict, n})
+	}
+}
 
 // JSON answers with a body that is JSON.
 func (x *Exchange) JSON(code int, body []byte) {

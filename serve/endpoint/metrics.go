@@ -131,8 +131,14 @@ func (s *stats) answered(path, code int, took time.Duration) {
 	s.seconds[path].Observe(took.Seconds())
 }
 
-// Count notes what became of n items of a path.
+// Count notes what became of n items of a path, which came in no request.
 func (c *core) Count(path int, verdict string, n int) {
+	if c.count(path, verdict, n); n > 0 && c.watched() {
+		c.o.Watch.Came(c.system, "", verdict, n, "")
+	}
+}
+
+func (c *core) count(path int, verdict string, n int) {
 	if n > 0 {
 		c.stats.items.of(what{path: path, verdict: verdict}).add(n)
 	}

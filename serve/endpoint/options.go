@@ -26,6 +26,7 @@ type Options struct {
 	NewID      func() uuid.UUID      // of requests that are refused, and of what nothing else can name; nil: random UUIDv7
 	Log        *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are kept, but not registered
+	Watch      Watcher               // is shown what comes in; nil: nobody is
 }
 
 func (o *Options) check() error {
