@@ -28,6 +28,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/crmapi"
+	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
 // club is a CRM system as a person at a terminal may find it: what is accepted lands in a
@@ -43,7 +44,18 @@ type club struct {
 }
 
 func (c *club) Look(context.Context) (*crm.State, error) { return &c.state, nil }
-func (c *club) Acceptor() *accept.Acceptor               { return c.taker }
+func (c *club) Handlers() []handler.Spec {
+	return []handler.Spec{{Name: "welcome", Types: []string{"member.*"}}}
+}
+
+func (c *club) HandlerOf(typ string) string {
+	if strings.HasPrefix(typ, "member.") {
+		return "welcome"
+	}
+	return ""
+}
+
+func (c *club) Acceptor() *accept.Acceptor { return c.taker }
 
 // Profile knows ann alone.
 func (c *club) Profile(_ context.Context, tenant string, by profile.Identity) (*profile.Profile, error) {

@@ -73,6 +73,7 @@ type commands struct {
 	Restore    restoreCmd    `cmd:"" help:"Restore a data folder from a backup."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
 	Postgres   postgresCmd   `cmd:"" help:"Prepare a PostgreSQL: roles, and tables of a new version."`
+	Project    projectCmd    `cmd:"" help:"List projects, and list, make and revoke their ingest keys."`
 	User       userCmd       `cmd:"" help:"Add, list, change and remove the users of console and API."`
 	Token      tokenCmd      `cmd:"" help:"Print the API's token; make, list and revoke others for programs."`
 	Sessions   sessionsCmd   `cmd:"" help:"List who is logged in, and end sessions."`

@@ -159,3 +159,15 @@ func (s *session) eventually(command, want string) {
 		}
 	}
 }
+
+func TestASessionAboutHandlers(t *testing.T) {
+	s, c := newClub(t)
+	if _, out, _ := s.run(t.Context(), "", "synclog handlers"); !strings.Contains(out, "welcome  member.*  0       -") {
+		t.Errorf("before any failed: %s", out)
+	}
+	at := time.Now().UTC().Truncate(time.Second).Add(-time.Hour) // of the last 24 hours
+	c.records = []*crm.Record{{Tenant: "club", ID: "a", Type: "member.created", State: crm.IsFailed, Kind: "business", Error: "no\x1b[2J", Created: at, Failed: at}}
+	if status, out, errs := s.run(t.Context(), "", "synclog handlers"); status != 0 || !strings.Contains(out, "welcome  member.*  1       "+at.Format(time.RFC3339)+"  business: no<U+001B>[2J") {
+		t.Errorf("%d %s%s", status, out, errs)
+	}
+}

@@ -6,7 +6,6 @@ package connect
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -269,9 +268,11 @@ func (i *Instance) FirstProject(ctx context.Context) (*config.Project, error) {
 	if err != nil || len(all) > 0 {
 		return nil, err
 	}
-	raw := make([]byte, 24)
-	_, _ = rand.Read(raw) // never fails
-	first := &config.Project{Name: "default", Key: tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw))}
+	key, err := project.NewKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	first := &config.Project{Name: "default", Key: key}
 	if err := i.Projects.Ensure(ctx, project.Project{ID: project.ID(first.Name), Name: first.Name}, project.HashOf(first.Key)); err != nil {
 		return nil, fmt.Errorf("make the first project: %w", err)
 	}

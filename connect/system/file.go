@@ -24,7 +24,7 @@ type File struct {
 	DB          *sqlitedb.DB
 	Queues      *sqlitequeue.Store
 	DeadLetters deadletter.Store
-	Projects    project.Projects
+	Projects    project.Store
 }
 
 // Bounds are how much the embedded database may hold.

@@ -38,8 +38,8 @@ type Host struct {
 	Takes    func() error             // fails when events cannot be taken in now
 	Operator func(*http.Request) bool // says who may see what the API shows; nil until all are built
 
-	Projects project.Projects // whose keys are taken; nil: no system that was built has any
-	Common   *answer.Common   // what the API's operations need
+	Projects project.Store  // whose keys are taken; nil: no system that was built has any
+	Common   *answer.Common // what the API's operations need
 
 	// Bounds are those of each queue of the embedded database, which has the queues of all systems.
 	Bounds Bounds

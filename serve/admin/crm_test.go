@@ -132,6 +132,28 @@ func TestHowCRMStands(t *testing.T) {
 	})
 }
 
+func TestHandlersAreShownWithWhatTheyFailed(t *testing.T) {
+	withCRM(t, func(d *crmDesk) {
+		if got := d.get("crm/handlers"); !strings.Contains(got, `{"handlers":[{"name":"test","types":["member.*"],"failed":0}],"since":"`) {
+			t.Errorf("before any: %s", got)
+		}
+		d.kind.Store(uint32(tidemill.Business))
+		d.send(crmEvent("a", "member.created"), crmEvent("b", "member.left"), crmEvent("c", "unheard.of"))
+		pass(time.Minute)
+		got := d.get("crm/handlers")
+		for _, want := range []string{`"failed":2,"last_failed_at":"2000-01-01T00:00:0`, `"last_kind":"business","last_error":"handle: test: as the test says"`, `"looked":3,"at_least":false,"unknown":1`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("it lacks %s: %s", want, got)
+			}
+		}
+		pass(25 * time.Hour)
+		if got := d.get("crm/handlers"); !strings.Contains(got, `"failed":0}`) {
+			t.Errorf("a day later: %s", got)
+		}
+		refused(t, d.ask("GET", "crm/handlers?since=1h", ""), 400, "since")
+	})
+}
+
 func TestTheProfileOfAnIdentityIsShown(t *testing.T) {
 	withCRM(t, func(d *crmDesk) {
 		d.send(crmEvent("a", "member.created"))

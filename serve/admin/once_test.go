@@ -34,7 +34,7 @@ type onceDesk struct {
 }
 
 // one project there is.
-type one struct{ project.Projects }
+type one struct{ project.Store }
 
 func (one) List(context.Context) ([]project.Project, error) {
 	return []project.Project{{ID: uuid.Max, Name: "shop"}}, nil

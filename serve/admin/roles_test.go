@@ -24,6 +24,7 @@ var rolesOf = map[string]caller.Role{
 	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, // of their own
 	"listUsers": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
+	"listKeys": caller.Admin, "makeKey": caller.Admin, "revokeKey": caller.Admin,
 
 	"makeBackup":    caller.Admin,                                 // it has every secret
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance

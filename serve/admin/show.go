@@ -31,7 +31,7 @@ func (a *API) instance() []Room {
 			api.ResumePipeline.By(a.resume),
 		}},
 		{in(a.Backup != nil, cmp.Or(a.NoBackup, "this instance has no embedded database that could be backed up")), []operation.Handler{api.MakeBackup.By(a.backup)}},
-		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects)}},
+		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects), api.ListKeys.By(a.keys), api.MakeKey.By(a.makeKey), api.RevokeKey.By(a.revokeKey)}},
 	}
 }
 

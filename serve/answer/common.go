@@ -21,8 +21,8 @@ import (
 // Common is what operations of several systems need. It is filled while systems are built, and read
 // by requests.
 type Common struct {
-	Projects project.Projects // whose keys are taken; nil: no system that runs has any
-	Queues   queue.Store      // of all systems; nil: none has any
+	Projects project.Store // whose keys are taken; nil: no system that runs has any
+	Queues   queue.Store   // of all systems; nil: none has any
 	Log      *slog.Logger
 	Stopping context.Context // ends when this instance stops, and listings that follow with it; nil: never
 }

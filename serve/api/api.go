@@ -38,6 +38,12 @@ var (
 		"Describe this API in OpenAPI 3.1.").For(caller.Viewer)
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
 		"List the projects.").For(caller.Viewer)
+	ListKeys = operation.List[OneProject, IngestKey]("listKeys", "projects/{project}/keys",
+		"List the ingest keys of a project: what they are known by, not the keys.")
+	MakeKey = operation.Act[OneProject, MadeKey]("makeKey", "projects/{project}/keys",
+		"Make another ingest key for a project. The answer alone has it.").WithSecret()
+	RevokeKey = operation.Act[OneKey, IngestKey]("revokeKey", "projects/{project}/keys/{key}/revoke",
+		"Revoke an ingest key. It is refused within a minute. One that the configuration names is taken out there.")
 	PausePipeline = operation.Act[OnePipeline, Steered]("pausePipeline", "pipelines/{name}/pause",
 		"Pause a pipeline, or a system that is paused as a whole, in this instance: what has begun is finished, and events are still taken in, and wait.")
 	ResumePipeline = operation.Act[OnePipeline, Steered]("resumePipeline", "pipelines/{name}/resume",
@@ -162,6 +168,29 @@ type Findings struct {
 type Project struct {
 	ID   uuid.UUID `json:"id"`
 	Name string    `json:"name"`
+}
+
+// OneProject names a project.
+type OneProject struct {
+	Project string `path:"project" arg:"" help:"Its name or id."`
+}
+
+// OneKey names an ingest key of a project.
+type OneKey struct {
+	OneProject
+	Key string `path:"key" arg:"" help:"What it is known by: the first 16 digits of its SHA-256."`
+}
+
+// IngestKey is a key of a project.
+type IngestKey struct {
+	ID         string `json:"id"`         // the first 16 hexadecimal digits of its SHA-256
+	Configured bool   `json:"configured"` // the configuration names it
+}
+
+// MadeKey is a key with its secret.
+type MadeKey struct {
+	IngestKey
+	Secret string `json:"secret"` // nobody can see it later
 }
 
 // OnePipeline names a pipeline, or a system that is paused as a whole.

@@ -8,8 +8,10 @@ package project
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/google/uuid"
@@ -54,6 +56,15 @@ func ID(name string) uuid.UUID {
 	return uuid.NewSHA1(Namespace, []byte(strings.ToLower(name)))
 }
 
+// NewKey makes a key that nobody can guess, of random bytes.
+func NewKey(random io.Reader) (tidemill.Secret, error) {
+	raw := make([]byte, 24)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return tidemill.Secret{}, fmt.Errorf("make an ingest key: %w", err)
+	}
+	return tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw)), nil
+}
+
 // CheckKey refuses keys that no client could send: 1 to 128 printable ASCII characters.
 func CheckKey(key string) error {
 	if len(key) < 1 || len(key) > 128 {
@@ -79,4 +90,19 @@ type Projects interface {
 	Find(ctx context.Context, id uuid.UUID) (Project, error)
 	// List returns all projects, sorted by name.
 	List(ctx context.Context) ([]Project, error)
+}
+
+// Keys is what admins do with the keys of projects.
+type Keys interface {
+	// Keys are the hashes of a project's keys, sorted; of a project that there is not: none.
+	Keys(ctx context.Context, id uuid.UUID) ([]Hash, error)
+	// Revoke takes a key away: ByKey knows it no more. ErrUnknown says that the project has no such
+	// key. Who remembers a key takes it for a while longer.
+	Revoke(ctx context.Context, id uuid.UUID, key Hash) error
+}
+
+// Store is the whole role.
+type Store interface {
+	Projects
+	Keys
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems/crm/handler"
 )
 
 // Recorded is what the sync log has of an event; nil: nothing.
@@ -124,6 +125,9 @@ func (s *System) HandlerOf(typ string) string {
 	}
 	return ""
 }
+
+// Handlers are those that events are given to.
+func (s *System) Handlers() []handler.Spec { return slices.Clone(s.p.Handlers) }
 
 // LogFor is how long the sync log keeps events that have ended.
 func (s *System) LogFor() time.Duration { return s.o.LogFor }

@@ -5,6 +5,7 @@ package postgresproject
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,10 +17,10 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 )
 
-// Projects implements project.Projects.
+// Projects implements project.Store.
 type Projects struct{ db *postgresdb.DB }
 
-var _ project.Projects = (*Projects)(nil)
+var _ project.Store = (*Projects)(nil)
 
 // New brings the tables of db to the newest version and opens the projects in it.
 func New(ctx context.Context, db *postgresdb.DB) (*Projects, error) {
@@ -124,4 +125,70 @@ func (s *Projects) List(ctx context.Context) (ps []project.Project, err error) {
 		return nil, fmt.Errorf("list projects: %w", err)
 	}
 	return ps, nil
+}
+
+// standIn begins the hash that takes the place of the first key of a project where all were revoked:
+// a project has a token in this table, and a token that is no stored hash would be a key. Nobody has
+// a key with it.
+const standIn = 8
+
+// ours finds the keys of a project that Ensure has stored.
+const ours = "SELECT hash FROM @tidemill_project_keys WHERE project_id = $1 AND substr(hash, 1, $2) <> decode(repeat('00', $2), 'hex')"
+
+// Keys implements project.Keys: those that Ensure has stored. The token of another program's row is not
+// among them.
+func (s *Projects) Keys(ctx context.Context, id uuid.UUID) (keys []project.Hash, err error) {
+	err = s.db.Query(ctx, func(r pgx.Rows) error {
+		var b []byte
+		err := r.Scan(&b)
+		keys = append(keys, project.Hash(b))
+		return err
+	}, s.db.Own(ours+" ORDER BY hash"), id, standIn)
+	if err != nil {
+		return nil, fmt.Errorf("list keys of project %s: %w", id, err)
+	}
+	return keys, nil
+}
+
+// Revoke implements project.Keys. Where the project's token is the key's hash, another of its keys, or
+// one that nobody has, takes its place. The token of another program's row is that program's to take
+// away: ErrUnknown.
+func (s *Projects) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
+	err := s.db.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(ensureLock)); err != nil {
+			return err
+		}
+		done, err := tx.Exec(ctx, s.db.Own("DELETE FROM @tidemill_project_keys WHERE hash = $1 AND project_id = $2"), key[:], id)
+		if err != nil {
+			return err
+		}
+		if done.RowsAffected() == 0 {
+			return project.ErrUnknown
+		}
+		return s.retoken(ctx, tx, id, key)
+	})
+	if err != nil {
+		return fmt.Errorf("revoke a key of project %s: %w", id, err)
+	}
+	return nil
+}
+
+// retoken takes a key's hash out of the project's token.
+func (s *Projects) retoken(ctx context.Context, tx pgx.Tx, id uuid.UUID, key project.Hash) error {
+	var its bool
+	if err := tx.QueryRow(ctx, "SELECT token = $2 FROM projects WHERE id = $1", id, hex.EncodeToString(key[:])).Scan(&its); err != nil || !its {
+		return err
+	}
+	var next []byte
+	err := tx.QueryRow(ctx, s.db.Own("SELECT hash FROM @tidemill_project_keys WHERE project_id = $1 ORDER BY hash DESC LIMIT 1"), id).Scan(&next)
+	if errors.Is(err, pgx.ErrNoRows) {
+		next = make([]byte, len(key))
+		_, _ = rand.Read(next[standIn:]) // it does not fail
+		_, err = tx.Exec(ctx, s.db.Own("INSERT INTO @tidemill_project_keys(hash, project_id) VALUES ($1, $2)"), next, id)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE projects SET token = $2, updated_at = now() WHERE id = $1", id, hex.EncodeToString(next))
+	return err
 }

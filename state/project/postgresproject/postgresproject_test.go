@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
 		db, s := open(t, url)
 		exec(t, db, "TRUNCATE projects CASCADE")
-		return projecttest.Harness{Projects: s, Reopen: func() project.Projects { _, s := open(t, url); return s }}
+		return projecttest.Harness{Projects: s, Reopen: func() project.Store { _, s := open(t, url); return s }}
 	})
 }
 

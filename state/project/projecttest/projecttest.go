@@ -3,7 +3,9 @@
 package projecttest
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"sync"
@@ -18,8 +20,8 @@ import (
 
 // Harness is an empty set of projects.
 type Harness struct {
-	Projects project.Projects
-	Reopen   func() project.Projects // closes and opens the same data again; nil: nothing survives
+	Projects project.Store
+	Reopen   func() project.Store // closes and opens the same data again; nil: nothing survives
 }
 
 // Run runs every case on its own harness.
@@ -46,6 +48,9 @@ var cases = []struct {
 	{"projects are listed by name", "people look for names", listed},
 	{"a project needs an id", "events without a project belong to nobody", needsID},
 	{"an ended context changes nothing", "a stop must not be held up", endedContext},
+	{"the keys of a project are listed", "who takes one away has to see what there is", keysListed},
+	{"a key that is revoked is nobody's", "a key that got out must stop working", revoked},
+	{"a key that is revoked can be given again", "it was the wrong one", givenAgain},
 	{"projects outlive a restart", "keys are in the field", restart},
 }
 
@@ -191,6 +196,77 @@ func endedContext(t *testing.T, h Harness) {
 	if l, err := h.Projects.List(ctx); err == nil {
 		t.Fatalf("List with an ended context returned %v", l)
 	}
+}
+
+func keys(t *testing.T, s project.Store, p project.Project, want ...string) {
+	t.Helper()
+	var hashes []project.Hash
+	for _, k := range want {
+		hashes = append(hashes, key(k))
+	}
+	slices.SortFunc(hashes, func(a, b project.Hash) int { return bytes.Compare(a[:], b[:]) })
+	if got, err := s.Keys(t.Context(), p.ID); err != nil || !slices.Equal(got, hashes) {
+		t.Fatalf("Keys(%s) = %x, %v; want %x", p.Name, got, err, hashes)
+	}
+}
+
+func keysListed(t *testing.T, h Harness) {
+	keys(t, h.Projects, shop)
+	for _, k := range []string{"k1", "k2", "k3"} {
+		ensure(t, h.Projects, shop, k)
+	}
+	ensure(t, h.Projects, blog, "k4")
+	keys(t, h.Projects, shop, "k1", "k2", "k3")
+	keys(t, h.Projects, blog, "k4")
+}
+
+func revoked(t *testing.T, h Harness) {
+	s := h.Projects
+	for _, k := range []string{"k1", "k2", "k3"} {
+		ensure(t, s, shop, k)
+	}
+	ensure(t, s, blog, "k4")
+	for n, left := range [][]string{{"k2", "k3"}, {"k3"}, nil} {
+		gone := []string{"k1", "k2", "k3"}[n]
+		if err := s.Revoke(t.Context(), shop.ID, key(gone)); err != nil {
+			t.Fatal(err)
+		}
+		noKey(t, s, gone)
+		noKey(t, s, hex.EncodeToString(hashed(gone)))
+		keys(t, s, shop, left...)
+		for _, k := range left {
+			byKey(t, s, k, shop)
+		}
+		if err := s.Revoke(t.Context(), shop.ID, key(gone)); !errors.Is(err, project.ErrUnknown) {
+			t.Fatalf("revoking it again is %v, want %v", err, project.ErrUnknown)
+		}
+	}
+	if err := s.Revoke(t.Context(), shop.ID, key("k4")); !errors.Is(err, project.ErrUnknown) {
+		t.Fatalf("revoking another project's key is %v, want %v", err, project.ErrUnknown)
+	}
+	byKey(t, s, "k4", blog)
+	list(t, s, blog, shop)
+}
+
+func hashed(k string) []byte { h := key(k); return h[:] }
+
+func givenAgain(t *testing.T, h Harness) {
+	s := h.Projects
+	ensure(t, s, shop, "k1")
+	for range 2 {
+		if err := s.Revoke(t.Context(), shop.ID, key("k1")); err != nil {
+			t.Fatal(err)
+		}
+		noKey(t, s, "k1")
+		ensure(t, s, shop, "k1")
+		byKey(t, s, "k1", shop)
+		keys(t, s, shop, "k1")
+	}
+	if err := s.Revoke(t.Context(), shop.ID, key("k1")); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, s, blog, "k1")
+	byKey(t, s, "k1", blog)
 }
 
 func restart(t *testing.T, h Harness) {

@@ -3,13 +3,15 @@
 //
 // The key itself is never written. The cache key is project_token:<SHA-256 of the ingest
 // key in hex>, the only form of a key in this role. Programs that cache project_token:<key>
-// beside it are not disturbed, and not read. A removed key is refused after five minutes.
+// beside it are not disturbed, and not read. A key that is revoked is taken out of the cache; one
+// that another program removes is refused after five minutes.
 package redisproject
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -26,14 +28,14 @@ const (
 	timeout = 500 * time.Millisecond // of the cache; after that the store is asked
 )
 
-// Projects is another project.Projects with a cache in front of ByKey.
+// Projects is another project.Store with a cache in front of ByKey.
 type Projects struct {
-	project.Projects
+	project.Store
 	client rueidis.Client
 	log    *slog.Logger
 }
 
-var _ project.Projects = (*Projects)(nil)
+var _ project.Store = (*Projects)(nil)
 
 // cached is the value of a key. Readers know the first field.
 type cached struct {
@@ -42,7 +44,7 @@ type cached struct {
 }
 
 // New puts the cache in front of a store. A nil log discards.
-func New(client rueidis.Client, of project.Projects, log *slog.Logger) (*Projects, error) {
+func New(client rueidis.Client, of project.Store, log *slog.Logger) (*Projects, error) {
 	if client == nil || of == nil {
 		return nil, errors.New("a cache of projects needs a connection and a store")
 	}
@@ -69,7 +71,7 @@ func (p *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 	}
 	away := err != nil && !rueidis.IsRedisNil(err)
 	p.trouble(ctx, away, err)
-	found, err := p.Projects.ByKey(ctx, key)
+	found, err := p.Store.ByKey(ctx, key)
 	if err == nil && !away {
 		p.set(ctx, key, found)
 	}
@@ -78,10 +80,24 @@ func (p *Projects) ByKey(ctx context.Context, key project.Hash) (project.Project
 
 // Ensure implements project.Projects: the store first, then the cache.
 func (p *Projects) Ensure(ctx context.Context, of project.Project, key project.Hash) error {
-	if err := p.Projects.Ensure(ctx, of, key); err != nil {
+	if err := p.Store.Ensure(ctx, of, key); err != nil {
 		return err
 	}
 	p.set(ctx, key, of)
+	return nil
+}
+
+// Revoke implements project.Keys: the store first, then the cache. An error may mean that the cache
+// takes the key for five minutes more.
+func (p *Projects) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
+	if err := p.Store.Revoke(ctx, id, key); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := p.client.Do(ctx, p.client.B().Del().Key(keyOf(key)).Build()).Error(); err != nil {
+		return fmt.Errorf("the key is revoked, and may be taken for five minutes more: the cache does not answer: %w", err)
+	}
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemill/tidemill/state/project/tableproject"
 )
 
-func wrap(t *testing.T, client rueidis.Client, of project.Projects) *redisproject.Projects {
+func wrap(t *testing.T, client rueidis.Client, of project.Store) *redisproject.Projects {
 	t.Helper()
 	p, err := redisproject.New(client, of, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestKeysAreCachedByTheirHash(t *testing.T) {
 			t.Fatal(err)
 		}
 		key := "project_token:" + hex.EncodeToString(h[:])
-		for _, from := range []project.Projects{p, other} { // the last has it from the cache alone
+		for _, from := range []project.Store{p, other} { // the last has it from the cache alone
 			got, err := from.ByKey(t.Context(), h)
 			for tries := 0; got != of && tries < 10; tries++ { // a cache that is slow is passed over
 				_, _ = p.ByKey(t.Context(), h)

@@ -13,7 +13,7 @@ import (
 
 // again makes each call again that fails by a fault.
 type again struct {
-	p project.Projects
+	p project.Store
 	f *sqlitedbtest.Faults
 }
 
@@ -31,6 +31,14 @@ func (a again) Find(ctx context.Context, id uuid.UUID) (project.Project, error) 
 
 func (a again) List(ctx context.Context) ([]project.Project, error) {
 	return sqlitedbtest.Get(a.f, func() ([]project.Project, error) { return a.p.List(ctx) })
+}
+
+func (a again) Keys(ctx context.Context, id uuid.UUID) ([]project.Hash, error) {
+	return sqlitedbtest.Get(a.f, func() ([]project.Hash, error) { return a.p.Keys(ctx, id) })
+}
+
+func (a again) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
+	return a.f.Again(func() error { return a.p.Revoke(ctx, id, key) })
 }
 
 func TestConformanceWhereStatementsFail(t *testing.T) {

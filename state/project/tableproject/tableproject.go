@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -32,10 +33,10 @@ func Spec() table.Spec[Record] {
 	}}
 }
 
-// Projects implements project.Projects.
+// Projects implements project.Store.
 type Projects[Raw any] struct{ t table.Store[Record, Raw] }
 
-var _ project.Projects = (*Projects[any])(nil)
+var _ project.Store = (*Projects[any])(nil)
 
 // New makes projects of a table.
 func New[Raw any](t table.Store[Record, Raw]) *Projects[Raw] { return &Projects[Raw]{t} }
@@ -45,9 +46,12 @@ func Memory() *Projects[*memorytable.Tx] {
 	return New(memorytable.Alone(Spec()))
 }
 
-const projects = "project/"
+const (
+	projects  = "project/"
+	keyPrefix = "key/"
+)
 
-func keyOf(h project.Hash) string { return "key/" + hex.EncodeToString(h[:]) }
+func keyOf(h project.Hash) string { return keyPrefix + hex.EncodeToString(h[:]) }
 
 // Ensure implements project.Projects.
 func (s *Projects[Raw]) Ensure(ctx context.Context, p project.Project, key project.Hash) error {
@@ -133,4 +137,46 @@ func (s *Projects[Raw]) List(ctx context.Context) ([]project.Project, error) {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	return ps, nil
+}
+
+// Keys implements project.Keys.
+func (s *Projects[Raw]) Keys(ctx context.Context, id uuid.UUID) (keys []project.Hash, err error) {
+	q := table.Query[Record]{Most: pageSize, Where: []table.Cond{{Field: "key", Op: ">=", Value: keyPrefix}, {Field: "key", Op: "<", Value: projects}}}
+	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
+		all, err := table.All(tx, q)
+		keys = nil
+		for _, r := range all {
+			if r.project != id.String() {
+				continue
+			}
+			var h project.Hash
+			if _, err := hex.Decode(h[:], []byte(strings.TrimPrefix(r.key, keyPrefix))); err != nil {
+				return err
+			}
+			keys = append(keys, h)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list keys of project %s: %w", id, err)
+	}
+	return keys, nil
+}
+
+// Revoke implements project.Keys.
+func (s *Projects[Raw]) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
+	err := s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
+		found, err := tx.Get([]string{keyOf(key)})
+		if err != nil {
+			return err
+		}
+		if r := found[keyOf(key)]; r == nil || r.project != id.String() {
+			return project.ErrUnknown
+		}
+		return tx.Delete([]string{keyOf(key)})
+	})
+	if err != nil {
+		return fmt.Errorf("revoke a key of project %s: %w", id, err)
+	}
+	return nil
 }

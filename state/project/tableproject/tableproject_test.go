@@ -20,7 +20,7 @@ func TestInMemory(t *testing.T) {
 	})
 }
 
-func onSQLite(t *testing.T, db *sqlitedb.DB) project.Projects {
+func onSQLite(t *testing.T, db *sqlitedb.DB) project.Store {
 	t.Helper()
 	s, err := sqlitetable.New(t.Context(), db, tableproject.Spec())
 	if err != nil {
@@ -32,7 +32,7 @@ func onSQLite(t *testing.T, db *sqlitedb.DB) project.Projects {
 func TestInSQLite(t *testing.T) {
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
 		file := sqlitedbtest.NewFile(t, sqlitedb.Options{})
-		open := func() project.Projects { return onSQLite(t, file.Open()) }
+		open := func() project.Store { return onSQLite(t, file.Open()) }
 		return projecttest.Harness{Projects: open(), Reopen: open}
 	})
 }
@@ -42,7 +42,7 @@ func TestInPostgreSQL(t *testing.T) {
 	url := testenv.Postgres(t)
 	projecttest.Run(t, func(t *testing.T) projecttest.Harness {
 		table := servertest.InPostgreSQL(t, url, tableproject.Spec())
-		open := func() project.Projects { return tableproject.New(table()) }
+		open := func() project.Store { return tableproject.New(table()) }
 		return projecttest.Harness{Projects: open(), Reopen: open}
 	})
 }
@@ -51,7 +51,7 @@ func TestInRedis(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client redistest.Client) {
 		projecttest.Run(t, func(t *testing.T) projecttest.Harness {
 			table := servertest.InRedis(t, client, tableproject.Spec())
-			open := func() project.Projects { return tableproject.New(table()) }
+			open := func() project.Store { return tableproject.New(table()) }
 			return projecttest.Harness{Projects: open(), Reopen: open}
 		})
 	})

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
@@ -35,7 +38,9 @@ func (a *API) Operations() []operation.Handler {
 	return []operation.Handler{
 		ListEvents.By(a.events),
 		SendEvents.By(a.send),
+		GetEvent.By(a.event),
 		GetPerson.By(a.person),
+		GetPersonByID.By(a.personByID),
 		ListDefinitions.By(a.definitions),
 		ListWarnings.By(a.warnings),
 	}
@@ -91,11 +96,68 @@ func (a *API) person(ctx context.Context, q *OnePerson) (out Person, err error) 
 	} else if err != nil {
 		return out, err
 	}
-	out = Person{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
+	return shownPerson(p), nil
+}
+
+func (a *API) personByID(ctx context.Context, q *PersonByID) (out Person, err error) {
+	id, err := a.ProjectOf(ctx, q.InProject)
+	if err != nil {
+		return out, err
+	}
+	who, err := uuid.Parse(q.ID)
+	if err != nil {
+		return out, operation.Refuse(http.StatusBadRequest, "%.120q is no person id: that is a UUID", q.ID)
+	}
+	p, err := a.Persons.ShowID(ctx, id, who)
+	if errors.Is(err, person.ErrUnknown) {
+		return out, operation.Refuse(http.StatusNotFound, "nobody in this project has the person id %s: it may have been merged into another, which one of its distinct ids shows", who)
+	} else if err != nil {
+		return out, err
+	}
+	return shownPerson(p), nil
+}
+
+func shownPerson(p *person.Person) Person {
+	out := Person{ID: p.ID, Distinct: p.Distinct, Properties: map[string]json.RawMessage{}, Identified: p.Identified, Created: p.Created.UTC(), Updated: p.Updated.UTC()}
 	for k, v := range p.Properties {
 		out.Properties[k] = v
 	}
-	return out, nil
+	return out
+}
+
+func (a *API) event(ctx context.Context, q *EventByID) (out StoredEvent, err error) {
+	p, err := a.ProjectOf(ctx, q.InProject)
+	if err != nil {
+		return out, err
+	}
+	e, err := a.Events.Find(ctx, p, event.IDOf(p, q.ID))
+	if errors.Is(err, warehouse.ErrUnknown) {
+		return out, operation.Refuse(http.StatusNotFound, "the warehouse has no event %q of this project: explain says where else it may be", q.ID)
+	} else if err != nil {
+		return out, err
+	}
+	out = StoredEvent{ID: e.ID, Project: e.Project, Name: e.Name, Type: e.Type, Distinct: e.DistinctID, Person: e.Person, Timestamp: e.Timestamp.UTC(), Ingested: e.IngestedAt.UTC(), Properties: e.Properties, User: e.UserProperties}
+	if len(out.Properties) == 0 {
+		out.Properties = json.RawMessage("{}")
+	}
+	out.Context, err = contextOf(e)
+	return out, err
+}
+
+// contextOf is what else a row has, by the names of its columns.
+func contextOf(e *event.Event) (map[string]string, error) {
+	c := *e
+	c.ID, c.Project, c.Person, c.Name, c.Type, c.DistinctID = uuid.Nil, uuid.Nil, uuid.Nil, "", "", ""
+	c.Timestamp, c.IngestedAt, c.Properties, c.UserProperties, c.Profile, c.Origin = time.Time{}, time.Time{}, nil, nil, true, 0
+	var all map[string]any
+	if err := json.Unmarshal(c.AppendJSON(nil), &all); err != nil || len(all) == 0 {
+		return nil, err
+	}
+	texts := map[string]string{}
+	for name, value := range all {
+		texts[name] = fmt.Sprint(value)
+	}
+	return texts, nil
 }
 
 func (a *API) definitions(ctx context.Context, q *api.InProject) (iter.Seq2[Definition, error], error) {

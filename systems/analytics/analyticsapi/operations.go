@@ -21,6 +21,10 @@ var (
 		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.").AsIngest()
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
 		"Show the person behind a distinct id.").For(caller.Viewer)
+	GetPersonByID = operation.View[PersonByID, Person]("getPersonByID", "persons/{id}",
+		"Show a person by the id of the person. One that was merged into another has none any more.").For(caller.Viewer)
+	GetEvent = operation.View[EventByID, StoredEvent]("getEvent", "events/{id}",
+		"Show a stored event by its id, as it is stored or as its sender calls it, under the person it belongs to.").For(caller.Viewer)
 	ListDefinitions = operation.List[api.InProject, Definition]("listDefinitions", "definitions",
 		"List the names of events and properties that were seen.").For(caller.Viewer)
 	ListWarnings = operation.List[WarningFilter, Warning]("listWarnings", "warnings",
@@ -73,6 +77,33 @@ type Sent struct {
 type OnePerson struct {
 	api.InProject
 	Distinct string `query:"distinct_id" arg:"" name:"distinct-id" help:"One of the person's distinct ids."`
+}
+
+// PersonByID names a person by an own id.
+type PersonByID struct {
+	api.InProject
+	ID string `path:"id" arg:"" name:"id" help:"The person's id."`
+}
+
+// EventByID names a stored event.
+type EventByID struct {
+	api.InProject
+	ID string `path:"id" arg:"" name:"id" help:"The event's id, as it is stored or as its sender calls it."`
+}
+
+// StoredEvent is all that the warehouse has of an event.
+type StoredEvent struct {
+	ID         uuid.UUID         `json:"event_id"`
+	Project    uuid.UUID         `json:"project_id"`
+	Name       string            `json:"event_name"`
+	Type       string            `json:"event_type,omitempty"`
+	Distinct   string            `json:"distinct_id"`
+	Person     uuid.UUID         `json:"person_id"`
+	Timestamp  time.Time         `json:"timestamp"`
+	Ingested   time.Time         `json:"ingested_at"`
+	Context    map[string]string `json:"context,omitempty" covered:"properties"` // session, page, device, place, SDK and address, where they are known
+	Properties json.RawMessage   `json:"properties" covered:"properties"`
+	User       json.RawMessage   `json:"user_properties,omitempty" covered:"properties"` // that it set on its person
 }
 
 // Person is who is behind distinct ids.

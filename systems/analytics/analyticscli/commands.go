@@ -10,6 +10,7 @@ func Commands() []system.Command {
 	return []system.Command{
 		{Name: "send", Help: "Send events from a file or from standard input.", Do: new(sendCmd)},
 		{Name: "events", Help: "List events, each under the person it belongs to.", Do: new(eventsCmd)},
+		{Name: "stored", Help: "Show all that the warehouse has of one event, by its id.", Do: new(storedCmd)},
 		{Name: "person", Help: "Show who is who.", Do: new(personCmd)},
 		{Name: "warnings", Help: "List refused events and merges, for the project's owner.", Do: new(warningsCmd)},
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -59,6 +61,7 @@ func (c *eventsCmd) Run(ctx context.Context, e command.Env) error {
 
 type personCmd struct {
 	Show personShowCmd `cmd:"" help:"Show the person behind a distinct id."`
+	ByID personByIDCmd `cmd:"" name:"by-id" help:"Show a person by the id of the person."`
 }
 
 type personShowCmd struct {
@@ -67,7 +70,20 @@ type personShowCmd struct {
 }
 
 func (c *personShowCmd) Run(ctx context.Context, e command.Env) error {
-	return command.Show(ctx, e, c, analyticsapi.GetPerson, &c.OnePerson, func(_ *command.Client, p *analyticsapi.Person) error {
+	return command.Show(ctx, e, c, analyticsapi.GetPerson, &c.OnePerson, printPerson(e))
+}
+
+type personByIDCmd struct {
+	command.Remote
+	analyticsapi.PersonByID
+}
+
+func (c *personByIDCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, analyticsapi.GetPersonByID, &c.PersonByID, printPerson(e))
+}
+
+func printPerson(e command.Env) func(*command.Client, *analyticsapi.Person) error {
+	return func(_ *command.Client, p *analyticsapi.Person) error {
 		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
 		_, _ = fmt.Fprintf(w, "person\t%s\nidentified\t%v\ncreated\t%s\n", p.ID, p.Identified, p.Created.Format(time.RFC3339))
 		for _, d := range p.Distinct {
@@ -76,6 +92,23 @@ func (c *personShowCmd) Run(ctx context.Context, e command.Env) error {
 		for _, k := range command.Sorted(p.Properties) {
 			_, _ = fmt.Fprintf(w, "property\t%s = %s\n", command.Printable(k), command.Printable(command.Characters(p.Properties[k])))
 		}
+		return w.Flush()
+	}
+}
+
+type storedCmd struct {
+	command.Remote
+	analyticsapi.EventByID
+}
+
+func (c *storedCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, analyticsapi.GetEvent, &c.EventByID, func(_ *command.Client, s *analyticsapi.StoredEvent) error {
+		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintf(w, "event\t%s\nname\t%s\ndistinct id\t%s\nperson\t%s\ntime\t%s\ntaken in\t%s\n", s.ID, command.Printable(s.Name), command.Printable(s.Distinct), s.Person, s.Timestamp.Format(time.RFC3339Nano), s.Ingested.Format(time.RFC3339Nano))
+		for _, k := range slices.Sorted(maps.Keys(s.Context)) {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", command.Printable(k), command.Printable(s.Context[k]))
+		}
+		_, _ = fmt.Fprintf(w, "properties\t%s\n", command.Printable(command.Characters(s.Properties)))
 		return w.Flush()
 	})
 }

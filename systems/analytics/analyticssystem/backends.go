@@ -33,7 +33,7 @@ type backends struct {
 	damaged     bool                                                    // whether waiting events are in it, and looked at for damage
 	persons     person.Store
 	definitions definition.Definitions
-	projects    project.Projects
+	projects    project.Store
 	warehouse   warehouse.Store
 	letters     deadletter.Store
 	locks       lock.Locks

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/accept"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 	"github.com/tidemill/tidemill/systems/crm/event"
+	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
 
@@ -40,6 +41,9 @@ type CRMSystem interface {
 	Replays(ctx context.Context) ([]*crm.Replay, error)
 	ReplayOf(ctx context.Context, id string) (*crm.Replay, error)
 	StopReplay(ctx context.Context, id string) error
+	// Handlers are those that events are given to, and HandlerOf names that of a type; empty: none.
+	Handlers() []handler.Spec
+	HandlerOf(typ string) string
 	// Acceptor takes events in.
 	Acceptor() *accept.Acceptor
 }
@@ -59,6 +63,7 @@ func (a *API) Operations() []operation.Handler {
 		RetryCRM.By(a.crmRetry),
 		ListSyncLog.By(a.crmLog),
 		GetProfile.By(a.crmProfile),
+		GetHandlers.By(a.crmHandlers),
 		ListReplays.By(a.crmReplays),
 		StartReplay.By(a.crmReplay),
 		GetReplay.By(a.crmReplayOf),

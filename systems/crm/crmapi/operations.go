@@ -26,6 +26,8 @@ var (
 		"List the sync log: what became of which event, by time of first receipt.").For(caller.Viewer)
 	GetProfile = operation.View[OneProfile, Profile]("getProfile", "crm/profiles",
 		"Show the profile that has an identity, in any form that the same identity has in events.").For(caller.Viewer)
+	GetHandlers = operation.View[operation.None, Handlers]("getHandlers", "crm/handlers",
+		"Show the handlers, and how many events of the last 24 hours each has failed; of the newest 1,000 that failed.").For(caller.Viewer)
 	ListReplays = operation.List[operation.None, Replay]("listReplays", "crm/replays",
 		"List the replays, the newest first.").For(caller.Viewer)
 	StartReplay = operation.Act[ReplayStart, StartedReplay]("startReplay", "crm/replays",
@@ -137,6 +139,25 @@ type Profile struct {
 type Identity struct {
 	Kind  string `json:"kind"` // externalId, email, phone
 	Value string `json:"value" covered:"identities" by:"kind"`
+}
+
+// Handlers are those that events are given to.
+type Handlers struct {
+	Handlers []Handler `json:"handlers"`
+	Since    time.Time `json:"since"`    // failures of events that were first taken up since then
+	Looked   int       `json:"looked"`   // failed events that were looked at, the newest
+	AtLeast  bool      `json:"at_least"` // there are more that were not
+	Unknown  int       `json:"unknown"`  // of these, no handler is for their types
+}
+
+// Handler is a handler, and what it failed.
+type Handler struct {
+	Name   string     `json:"name"`
+	Types  []string   `json:"types"`  // the events that it is for
+	Failed int        `json:"failed"` // events whose last try failed
+	Last   *time.Time `json:"last_failed_at,omitempty"`
+	Kind   string     `json:"last_kind,omitempty"`
+	Error  string     `json:"last_error,omitempty"`
 }
 
 // Replay is a replay with how far it has come.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmapi"
 )
@@ -17,6 +19,8 @@ import (
 type syncLogCmd struct {
 	List syncLogListCmd `cmd:"" help:"List the sync log of CRM: what became of which event, by time of first receipt."`
 	Show syncLogShowCmd `cmd:"" help:"Explain where one event is: sync log, job, dead letter, every attempt."`
+
+	Handlers handlersCmd `cmd:"" help:"Show the handlers, and what they failed in the last 24 hours."`
 }
 
 type syncLogListCmd struct {
@@ -181,4 +185,24 @@ func crmWords(s *crmapi.CRMEvent) string {
 		return command.Because("it was given up and is a dead letter", last) + "\n\t  `tidemill dead replay --pipeline crm-events --tenant " + command.Printable(s.Tenant) + " " + command.Printable(s.ID) + "` opens it again"
 	}
 	return command.Because("that is all that is known", last)
+}
+
+type handlersCmd struct{ command.Remote }
+
+func (c *handlersCmd) Run(ctx context.Context, e command.Env) error {
+	return command.Show(ctx, e, c, crmapi.GetHandlers, &operation.None{}, func(_ *command.Client, h *crmapi.Handlers) error {
+		w := tabwriter.NewWriter(e.Out, 0, 4, 2, ' ', 0)
+		_, _ = fmt.Fprintln(w, "HANDLER\tTYPES\tFAILED\tLAST\tERROR")
+		for _, one := range h.Handlers {
+			cause := one.Error
+			if one.Kind != "" {
+				cause = one.Kind + ": " + one.Error
+			}
+			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", command.Printable(one.Name), command.Printable(strings.Join(one.Types, ", ")), one.Failed, command.Stamp(one.Last), command.Printable(command.Short(cause, 80)))
+		}
+		if h.AtLeast {
+			_, _ = fmt.Fprintf(w, "Of the newest %d events that failed.\n", h.Looked)
+		}
+		return w.Flush()
+	})
 }

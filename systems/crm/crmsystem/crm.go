@@ -50,7 +50,7 @@ type stores struct {
 	letters      deadletter.Store
 	log, replays ledger.Store
 	profiles     profile.Store
-	projects     project.Projects
+	projects     project.Store
 	intakes      []crm.Intake
 
 	// attributes makes the handler that keeps profiles up to date: what it changes and the

@@ -34,7 +34,7 @@ type stores struct {
 	keys        ledger.Store       // idempotency
 	transaction accept.Transaction // of both; nil: there is none
 	sent        ledger.Store       // purchases
-	projects    project.Projects   // of the embedded database; nil: there is none
+	projects    project.Store      // of the embedded database; nil: there is none
 	meter       endpoint.Meter     // nil: one in memory
 }
 

@@ -54,7 +54,7 @@ type stores struct {
 	index    search.Store            // nil: nothing is indexed here
 	intakes  []windows.Intake        // of files
 	files    []windowsapi.FileSource // the same
-	projects project.Projects        // those whose keys may send
+	projects project.Store           // those whose keys may send
 	project  uuid.UUID               // of records that come without a key
 
 	// adopt takes over what another program has in that Redis; nil: there is none.
