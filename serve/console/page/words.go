@@ -108,11 +108,11 @@ func tone(state string) string {
 	switch strings.ToLower(state) {
 	case "running", "there", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted":
 		return "good"
-	case "paused", "draining", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
+	case "paused", "draining", "retrying", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
 		return "warn"
 	case "failed", "gone", "refused", "unknown", "dead", "fail", "open", "unbalanced", "not known", "stopped", "unread":
 		return "bad"
-	case "leased", "started", "starting", "in flight":
+	case "leased", "processing", "started", "starting", "in flight":
 		return "busy"
 	}
 	return "idle"

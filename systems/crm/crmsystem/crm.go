@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/crmapi"
 	"github.com/tidemill/tidemill/systems/crm/crmcli"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
+	"github.com/tidemill/tidemill/systems/crm/crmconsole"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 	"github.com/tidemill/tidemill/systems/crm/crmmetrics"
 	"github.com/tidemill/tidemill/systems/crm/handler"
@@ -67,6 +68,7 @@ var System = system.System{
 	Operations: new(crmapi.API).Operations(),
 	Missing:    "CRM does not run in this instance",
 	Letters:    admin.Owner{Owns: func(pipeline string) bool { return pipeline == crm.Queue }, Label: func(l *deadletter.Letter, shown *api.DeadLetter) { shown.Tenant = l.Tenant }},
+	Pages:      crmconsole.Pages,
 	Commands:   crmcli.Commands,
 	First:      crmcli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
