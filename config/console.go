@@ -1,9 +1,14 @@
 package config
 
 import (
+	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // Console is the console in the browser, and who comes in there.
@@ -17,6 +22,64 @@ type Console struct {
 	Sessions    Sessions `yaml:"sessions"`
 	Cover       []string `yaml:"cover" env:"TIDEMILL_CONSOLE_COVER" help:"what the API shows to nobody: a member of payloads, properties, headers, attributes, identities or documents, however deep, e.g. payload.customer.email, headers.authorization" allow:"payload|properties|headers|attributes|identities|document, a dot, and names with dots between; separated by commas"`
 	Passwords   bool     `yaml:"passwords" env:"TIDEMILL_CONSOLE_PASSWORDS" default:"true" help:"users log in by name and password" allow:"true|false"`
+
+	OIDC []Provider `yaml:"oidc" help:"providers of OpenID Connect at which people log in"`
+}
+
+// Provider is one of OpenID Connect.
+type Provider struct {
+	Name         string            `yaml:"name" help:"what it is called here, in addresses and before the names of its people: corp"`
+	Issuer       string            `yaml:"issuer" help:"its address with https, exactly as it calls itself: https://id.example.com"`
+	ClientID     string            `yaml:"client_id" help:"the client that this instance is there; its redirect URI is https://HOST/console/login/NAME/back, behind console.base"`
+	ClientSecret tidemill.Secret   `yaml:"client_secret" help:"its secret; a client without one is public"`
+	SecretEnv    string            `yaml:"client_secret_env" help:"in place of client_secret the variable that has it, or with _FILE behind its name the file"`
+	Scopes       []string          `yaml:"scopes" help:"what is asked for, beside openid; empty: profile and email"`
+	NameClaim    string            `yaml:"name_claim" help:"the claim that a person is called by; it must not be one that people can change by themselves; empty: email, which must not be unverified"`
+	GroupsClaim  string            `yaml:"groups_claim" help:"the claim that lists a person's groups, or the path to it with dots, such as realm_access.roles; empty: groups"`
+	Roles        map[string]string `yaml:"roles" help:"the role of those who are in a group, viewer, operator or admin; the highest one counts, and who is in none of them is refused"`
+}
+
+var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// checkProviders refuses providers that nobody can log in at.
+func (c *Loaded) checkProviders() (errs []error) {
+	for i, p := range c.Console.OIDC {
+		fail := func(good bool, format string, args ...any) {
+			if !good {
+				errs = append(errs, fmt.Errorf("%s: %s", c.Element("console.oidc", i), fmt.Sprintf(format, args...)))
+			}
+		}
+		fail(providerName.MatchString(p.Name) && !slices.Contains([]string{"token", "key", "local"}, p.Name), "name: %q has 1 to 32 of a-z, 0-9 and -, and is not token, key or local", p.Name)
+		fail(!slices.ContainsFunc(c.Console.OIDC[:i], func(q Provider) bool { return q.Name == p.Name }), "there are two of the name %s", p.Name)
+		err := CheckIssuer(p.Issuer)
+		fail(err == nil, "issuer: %v", err)
+		fail(p.ClientID != "", "client_id is missing")
+		fail(p.ClientSecret.IsZero() || p.SecretEnv == "", "give client_secret or client_secret_env, not both")
+		if p.SecretEnv != "" {
+			_, is := c.Secret(p.SecretEnv)
+			fail(is, "client_secret_env: neither %s nor %s_FILE is set", p.SecretEnv, p.SecretEnv)
+		}
+		fail(len(p.Roles) > 0, "roles is missing: without it nobody has a role, and nobody is let in")
+		for group, role := range p.Roles {
+			fail(group != "" && slices.Contains([]string{"viewer", "operator", "admin"}, role), "roles: %s: %s", group, Invalid(role, "viewer, operator or admin"))
+		}
+	}
+	return errs
+}
+
+// CheckIssuer says why an address is none of a provider.
+func CheckIssuer(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || !SafeURL(u) || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("%q is no address with https and without a query (on this machine http is one too)", address)
+	}
+	return nil
+}
+
+// SafeURL says whether nobody can read what is sent to an address on its way: it is over TLS, or on
+// this machine.
+func SafeURL(u *url.URL) bool {
+	return u.Hostname() != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http" && Loopback(u.Hostname()))
 }
 
 // Sessions are those of the console.

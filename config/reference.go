@@ -11,8 +11,10 @@ import (
 // WriteReference writes every setting as an annotated YAML file that can be edited.
 func (s Schema) WriteReference(w io.Writer) error {
 	all := s.Reference()
-	if _, err := s.describe(w, "projects", ""); err != nil {
-		return err
+	for _, list := range []string{"projects", "console.oidc"} {
+		if _, err := s.describe(w, list, ""); err != nil {
+			return err
+		}
 	}
 	for _, g := range s.blank().groups { // the lists of a group are behind it
 		lists, ok := g.settings.(interface{ Example() string })

@@ -32,6 +32,24 @@ type Gate interface {
 	Ways(r *http.Request) Ways
 }
 
+// SignIn lets people in by providers of OpenID Connect. Its errors are of the type *operation.Problem.
+type SignIn interface {
+	// Begin returns where somebody logs in at a provider. A cookie on w says that it was this browser
+	// that began, and that it wants to go back to the address that is given.
+	//
+	// Problems: 403, this request cannot log in; 404, there is no such provider; 503, it is away.
+	Begin(w http.ResponseWriter, r *http.Request, provider, back string) (address string, err error)
+	// Finish lets in somebody who comes back from a provider, as Enter does, and returns where they
+	// wanted to go. Each login that was begun lets in once, within 10 minutes, in the browser that
+	// began it.
+	//
+	// Problems: 401, the provider did not let them in, or what it says is not accepted; 403, their
+	// groups have no role here, or this request cannot log in; 404; 429 with After; 503.
+	Finish(w http.ResponseWriter, r *http.Request, provider string) (back string, err error)
+	// Out returns where somebody logs out at a provider, after Leave; empty: it has no such place.
+	Out(r *http.Request, provider string) (address string, err error)
+}
+
 // Proof is what somebody shows to be let in: a token, a name and a password, or the secret of a link.
 type Proof struct {
 	Token    string
@@ -45,4 +63,6 @@ type Ways struct {
 	Token    bool
 	Password bool
 	Link     bool // only on this machine
+
+	Providers []string // where people log in by SignIn
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/access/provider"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/request"
@@ -35,6 +36,8 @@ type Options struct {
 	Absolute   time.Duration // a session ends so long after its begin; 0: 24 h
 	NoPassword bool          // nobody logs in by name and password
 	Cost       Cost          // of passwords; zero: UsualCost
+	Providers  []Provider    // at which people log in
+	Base       string        // what a proxy has before LoginPath
 
 	// Told is told of each attempt to log in, or out; nil: nobody is.
 	Told func(r *http.Request, l Login)
@@ -56,6 +59,7 @@ type Guard struct {
 	refused  *prometheus.CounterVec // reason
 	hasher   *hasher
 	tries    *tries
+	abroad   map[string]*provider.Provider // by their names
 }
 
 var _ Gate = (*Guard)(nil)
@@ -84,7 +88,7 @@ func New(o Options) *Guard {
 		o.Told = func(*http.Request, Login) {}
 	}
 	log := o.Log.With("system", "api")
-	return &Guard{o: o, safe: http.NewCrossOriginProtection(), refusals: request.NewRefusals(log, time.Now), guesses: request.NewGuesses(log, "tokens"),
+	return &Guard{abroad: abroad(&o), o: o, safe: http.NewCrossOriginProtection(), refusals: request.NewRefusals(log, time.Now), guesses: request.NewGuesses(log, "tokens"),
 		refused: newRefused(o.Metrics), hasher: newHasher(o.Cost, o.Rand), tries: newTries(o.Now)}
 }
 
@@ -119,7 +123,11 @@ func (g *Guard) Ways(r *http.Request) Ways {
 	if g.o.Store == nil || g.openTo(r) != nil {
 		return Ways{}
 	}
-	return Ways{Token: true, Password: !g.o.NoPassword, Link: local(r) == nil}
+	ways := Ways{Token: true, Password: !g.o.NoPassword, Link: local(r) == nil}
+	for _, p := range g.o.Providers {
+		ways.Providers = append(ways.Providers, p.Name)
+	}
+	return ways
 }
 
 // from is the address that a request came from.

@@ -60,7 +60,7 @@ func (g *Guard) session(r *http.Request, secret string) (who caller.Caller, err 
 		return who, err
 	}
 	s, err := g.o.Store.Get(r.Context(), access.Session, access.IDOf(secret))
-	if err == nil && (g.over(&s) || s.Hash != "" && !g.isOfKey(&s)) {
+	if err == nil && (g.over(&s) || !g.stands(&s)) {
 		err = access.ErrUnknown
 	}
 	if err == nil {
@@ -78,9 +78,18 @@ func (g *Guard) session(r *http.Request, secret string) (who caller.Caller, err 
 	return who, err
 }
 
-// isOfKey says whether a session that the API's own token began is one of the token that is in force.
-func (g *Guard) isOfKey(s *access.Grant) bool {
-	return !g.o.Key.IsZero() && s.Hash == access.IDOf(keyName+g.o.Key.Reveal())
+// stands says whether what began a session is what it was then: the API's own token, and what is
+// configured of a provider.
+func (g *Guard) stands(s *access.Grant) bool {
+	switch s.By {
+	case "key":
+		return !g.o.Key.IsZero() && s.Hash == access.IDOf(keyName+g.o.Key.Reveal())
+	case byProvider:
+		name, _, _ := strings.Cut(s.Name, ":")
+		p := g.provider(name)
+		return p != nil && s.Hash == p.print()
+	}
+	return true
 }
 
 // renew puts off the end of a session that is used, once in usedEvery.

@@ -11,6 +11,9 @@ import (
 // Gate is what lets callers into the API, and people into the console.
 func (a *API) Gate() access.Gate { return a.guard }
 
+// SignIn is what lets people in by providers of OpenID Connect.
+func (a *API) SignIn() access.SignIn { return a.guard }
+
 // GuardByToken lets only those admins into another handler who show a token, with NoAuth too: what a
 // profile shows is more than what the API does, keys for instance.
 func (a *API) GuardByToken(next http.Handler) http.Handler {

@@ -23,7 +23,8 @@ const Prefix = page.Prefix
 // Parts are what the console stands on.
 type Parts struct {
 	page.Parts
-	Gate    access.Gate // says who looks, and lets people in and out
+	Gate    access.Gate   // says who looks, and lets people in and out
+	SignIn  access.SignIn // lets people in by providers; nil: there are none
 	Systems []System
 }
 
@@ -37,15 +38,17 @@ type System struct {
 type Console struct {
 	*page.Frame
 	gate   access.Gate
+	signIn access.SignIn
 	own    *page.Set
 	mux    *http.ServeMux
+	abroad *http.ServeMux // of logins at providers
 	assets *assets
 	doctor doctor
 }
 
 // New makes the console.
 func New(p Parts) (*Console, error) {
-	c := &Console{gate: p.Gate, mux: http.NewServeMux()}
+	c := &Console{gate: p.Gate, signIn: p.SignIn, mux: http.NewServeMux(), abroad: http.NewServeMux()}
 	c.own = c.pages()
 	var err error
 	if c.assets, err = newAssets(); err != nil {
@@ -61,6 +64,9 @@ func New(p Parts) (*Console, error) {
 	}
 	for path, do := range map[string]func(*page.Visit) (*page.View, error){"me": setPreferences, "me/sessions/{id}/end": endSession, "logout": c.leave} {
 		c.mux.HandleFunc("POST "+Prefix+path, c.Serve(c.own, do))
+	}
+	for path, do := range map[string]func(*page.Visit) (*page.View, error){"": c.goAbroad, access.BackPath: c.comeBack, "/out": c.leaveThere} {
+		c.abroad.HandleFunc("GET "+loginPath+"/{provider}"+path, c.Serve(c.own, do))
 	}
 	return c, nil
 }
@@ -90,6 +96,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == loginPath {
 		c.login(c.Visit(c.own, w, r))
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, loginPath+"/") && c.signIn != nil {
+		c.abroad.ServeHTTP(w, r)
 		return
 	}
 	who, err := c.gate.Caller(r)

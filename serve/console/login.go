@@ -2,6 +2,8 @@ package console
 
 import (
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidemill/tidemill/serve/access"
@@ -10,7 +12,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console/page"
 )
 
-const loginPath = Prefix + "login"
+const loginPath = access.LoginPath
 
 // login is the page where people come in.
 type login struct {
@@ -18,6 +20,7 @@ type login struct {
 	Wrong string // why somebody was not let in
 	Name  string // that they gave
 	Back  string // the page that was asked for
+	Out   string // the provider of somebody who has logged out here
 }
 
 // askToLogIn answers with the page where people come in.
@@ -26,6 +29,10 @@ func (c *Console) askToLogIn(v *page.Visit, status int, wrong string) {
 	switch {
 	case v.R.URL.Path == loginPath:
 		asked.Name, asked.Back = v.R.PostFormValue("name"), v.R.PostFormValue("back")
+		if out := v.Query().Get("out"); slices.Contains(asked.Providers, out) {
+			asked.Out = out
+		}
+	case strings.HasPrefix(v.R.URL.Path, loginPath+"/"): // what a provider sent is used once
 	case v.R.Method == http.MethodGet:
 		asked.Back = v.R.URL.RequestURI()
 	}
@@ -57,12 +64,50 @@ func (c *Console) login(v *page.Visit) {
 	v.Redirect(v.Local(v.R.PostFormValue("back"), Prefix))
 }
 
+// goAbroad sends the browser to a provider.
+func (c *Console) goAbroad(v *page.Visit) (*page.View, error) {
+	address, err := c.signIn.Begin(v.W, v.R, v.R.PathValue("provider"), v.Local(v.Query().Get("back"), ""))
+	return c.goTo(v, address, err)
+}
+
+// comeBack lets in somebody who comes back from a provider.
+func (c *Console) comeBack(v *page.Visit) (*page.View, error) {
+	back, err := c.signIn.Finish(v.W, v.R, v.R.PathValue("provider"))
+	return c.goTo(v, v.Base+v.Local(back, Prefix), err)
+}
+
+// leaveThere sends the browser to where its person logs out at a provider.
+func (c *Console) leaveThere(v *page.Visit) (*page.View, error) {
+	name := v.R.PathValue("provider")
+	address, err := c.signIn.Out(v.R, name)
+	if err == nil && address == "" {
+		err = operation.Refuse(http.StatusNotFound, "%s has no address to log out at: do it on its own pages.", name)
+	}
+	return c.goTo(v, address, err)
+}
+
+// goTo sends the browser to an address, or says on the page of the login why not.
+func (c *Console) goTo(v *page.Visit, address string, err error) (*page.View, error) {
+	if err != nil {
+		p := page.Problem(err)
+		c.askToLogIn(v, p.Status, p.Detail)
+		return nil, nil
+	}
+	http.Redirect(v.W, v.R, address, http.StatusSeeOther)
+	return nil, nil
+}
+
 // leave ends the session.
 func (c *Console) leave(v *page.Visit) (*page.View, error) {
 	if err := c.gate.Leave(v.W, v.R); err != nil {
 		return nil, err
 	}
-	v.Redirect(loginPath)
+	to := url.Values{}
+	if v.Caller.Via == "oidc" {
+		name, _, _ := strings.Cut(v.Caller.Name, ":")
+		to.Set("out", name)
+	}
+	v.Redirect(page.Query(loginPath, to))
 	return nil, nil
 }
 

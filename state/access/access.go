@@ -21,6 +21,7 @@ const (
 	Token   Kind = "token"   // what a program shows with each request
 	Session Kind = "session" // of somebody who logged in
 	Link    Kind = "link"    // lets in once
+	Login   Kind = "login"   // at a provider, which has let in and does so no more
 )
 
 // Admin is the role that at least one user keeps, where any has it.
@@ -42,9 +43,9 @@ type Grant struct {
 	ID   string // of a user the name; else IDOf the secret
 	Name string // whose it is: ada, token:ci, key:admin, local
 	Role string // Admin, or another one
-	Hash string // of a user's password, in the form of PHC; of a session by the API's own token, of that token. Empty: none
+	Hash string // of a user's password, in the form of PHC; of a session by the API's own token, of that token, and of one by a provider, of what is configured of it. Empty: none
 
-	By      string    // who made it; of a session how they came in: token, password, link, key or a provider
+	By      string    // who made it; of a session how they came in: token, password, link, key or oidc
 	From    string    // the address that began a session
 	Browser string    // that began a session, as it calls itself
 	Made    time.Time // in whole milliseconds, like all times here

@@ -28,11 +28,14 @@ type Browser struct {
 // Admin is somebody who may do everything.
 var Admin = caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}
 
-// New is a browser of an admin, at the console of an API.
+// New is a browser of an admin, at the console of an API. Without a gate of its own it is that too.
 func New(t *testing.T, a admin.Parts, c console.Parts) *Browser {
 	t.Helper()
 	b := &Browser{T: t, Who: Admin, API: admin.New(a)}
-	c.Gate, c.API, c.Operations = b, operation.Inside(b.API.Inside()), b.API.Operations()
+	if c.Gate == nil {
+		c.Gate = b
+	}
+	c.API, c.Operations = operation.Inside(b.API.Inside()), b.API.Operations()
 	pages, err := console.New(c)
 	if err != nil {
 		t.Fatal(err)
