@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/access/provider/providertest"
 	"github.com/tidemill/tidemill/test/process"
 )
 
@@ -49,18 +50,27 @@ func TestTheConsoleInABrowser(t *testing.T) {
 	p := &refusing{}
 	partner := httptest.NewServer(p)
 	defer partner.Close()
+	corp := providertest.New(t)
+	corp.Set(func() { // of another site than the console, and away when the instance starts
+		corp.URL, corp.Down = strings.Replace(corp.URL, "127.0.0.1", "localhost", 1), true
+	})
 	file := filepath.Join(t.TempDir(), "tidemill.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, `console: {name: Shop events, environment: staging}
+	if err := os.WriteFile(file, fmt.Appendf(nil, `console:
+  name: Shop events
+  environment: staging
+  oidc:
+    - {name: corp, issuer: "%s", client_id: %s, client_secret: %s, roles: {support: operator}}
 delivery:
   sites:
     - {id: shop, keys: [a-key-of-this-test], public: true}
   partners:
     - {name: demo, endpoint: %s/events, allowHttp: true, allowPrivate: [127.0.0.0/8], maxRetries: 1}
-`, partner.URL), 0o600); err != nil {
+`, corp.URL, providertest.Client, providertest.Secret, partner.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in := process.New(t, []string{"delivery", "--config", file}, []string{"TIDEMILL_LOG_LEVEL=warn"})
 	in.Start()
+	corp.Set(func() { corp.Down = false })
 	id := func(n int) string { return fmt.Sprintf("5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a%02d", n) }
 	for n := range 40 {
 		currency := "EUR"
@@ -96,7 +106,7 @@ delivery:
 	if p.has(id(8)) {
 		t.Fatal("the partner took what it refuses")
 	}
-	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8)+"/demo", os.Getenv("SCREENSHOTS")); err != nil {
+	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8)+"/demo", os.Getenv("SCREENSHOTS"), corp.URL); err != nil {
 		t.Fatal(err)
 	}
 	wait("the mended event arrives", func() bool { return p.has(id(8)) })

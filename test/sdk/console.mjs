@@ -1,12 +1,13 @@
-// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER
+// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER ISSUER
 // It logs in with the token, looks at every page at two widths, in both themes, with and without
-// script, and mends the dead letter of the event: finds it, edits it, replays it. FOLDER takes
-// screenshots for the documents; empty: none are made.
+// script, and mends the dead letter of the event: finds it, edits it, replays it. Then it logs in at
+// the provider corp, whose issuer is at ISSUER. FOLDER takes screenshots for the documents; empty:
+// none are made.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
 
-const [executablePath, address, token, event, folder] = process.argv.slice(2)
+const [executablePath, address, token, event, folder, issuer] = process.argv.slice(2)
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 const failures = []
@@ -19,7 +20,7 @@ async function context(options) {
   c.on('page', (page) => {
     page.on('pageerror', (e) => failures.push(`${page.url()}: ${e}`))
     page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && failures.push(`${page.url()}: ${m.text()}`))
-    page.on('request', (r) => r.url().startsWith(address) || r.url().startsWith('data:') || failures.push(`${page.url()} asks for ${r.url()}`))
+    page.on('request', (r) => r.url().startsWith(address) || r.url().startsWith('data:') || r.url().startsWith(issuer) || failures.push(`${page.url()} asks for ${r.url()}`))
   })
   return c
 }
@@ -142,6 +143,25 @@ async function mend() {
   await phone.close()
 }
 await mend().catch((e) => failures.push(`from an id to the event: ${e}`))
+// In and out at a provider of another site, with a page that was asked for before.
+async function corp() {
+  for (const javaScriptEnabled of [true, false]) {
+    const c = await context({ javaScriptEnabled })
+    const page = await c.newPage()
+    await page.goto(base + 'queues?sort=name')
+    await page.click('a:has-text("Log in at corp")')
+    await page.waitForURL(base + 'queues?sort=name')
+    await seen(page, 'corp:ada@example.com', 'a login at a provider')
+    await page.goto(base + 'me')
+    await page.click('button:has-text("Log out")')
+    await page.click('a:has-text("Log out at corp too")')
+    await page.waitForURL(base + 'login')
+    await page.goto(base + 'queues')
+    await seen(page, 'Log in at corp', 'after the logout')
+    await c.close()
+  }
+}
+await corp().catch((e) => failures.push(`a login at a provider: ${e}`))
 await browser.close()
 console.log(JSON.stringify({ failures: [...new Set(failures)].length ? [[...new Set(failures)].join("\n")] : [] }))
 process.exit(0)
