@@ -74,7 +74,7 @@ func (g *Guard) session(r *http.Request, secret string) (who caller.Caller, err 
 		return who, away(err)
 	}
 	who, err = of(&s, s.By, g.from(r))
-	who.Session, who.Entered = s.ID[:access.ShortID], s.Made
+	who.Session, who.Entered = s.ID[:access.ShortID], s.Entered
 	return who, err
 }
 
@@ -180,6 +180,9 @@ func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (
 	}
 	now, browser := milli(g.o.Now()), r.UserAgent()
 	s.Kind, s.ID, s.Made, s.Used, s.From = access.Session, access.IDOf(secret), now, now, g.from(r).String()
+	if s.Entered.IsZero() { // else a provider says when
+		s.Entered = now
+	}
 	s.Browser = strings.ToValidUTF8(browser[:min(len(browser), maxBrowser)], "")
 	if s.Until, err = g.endOf(ctx, s, now); err == nil {
 		err = g.o.Store.Add(ctx, *s)
@@ -189,7 +192,7 @@ func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (
 	}
 	g.setCookie(w, r, secret)
 	who, err = of(s, s.By, g.from(r))
-	who.Session, who.Entered = s.ID[:access.ShortID], s.Made
+	who.Session, who.Entered = s.ID[:access.ShortID], s.Entered
 	return who, err
 }
 

@@ -81,17 +81,22 @@ type begun struct {
 	Provider string    `json:"p"`
 	Back     string    `json:"b,omitempty"`
 	At       time.Time `json:"t"`
+	Again    bool      `json:"a,omitempty"` // by somebody who was logged in
 }
 
 // attempt is a login as the provider knows it.
-func (b *begun) attempt(back string) *provider.Attempt {
+func (g *Guard) attempt(b *begun, back string) *provider.Attempt {
 	text, _ := json.Marshal(b)
 	derive := func(what string) string {
 		sum := hmac.New(sha256.New, []byte(b.Secret))
 		sum.Write([]byte(what + "\x00" + string(text)))
 		return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
 	}
-	return &provider.Attempt{Back: back, State: derive("state"), Nonce: derive("nonce"), Verifier: derive("verifier")}
+	a := &provider.Attempt{Back: back, State: derive("state"), Nonce: derive("nonce"), Verifier: derive("verifier"), MaxAge: g.o.Absolute, Again: b.Again}
+	if b.Again {
+		a.MaxAge = operation.FreshFor
+	}
+	return a
 }
 
 // home is an address of this instance, as the browser of a request knows it.
@@ -116,8 +121,12 @@ func (g *Guard) Begin(w http.ResponseWriter, r *http.Request, name, back string)
 	if len(back) > mostBack {
 		back = ""
 	}
-	b := &begun{secret, name, strings.ToValidUTF8(back, ""), milli(g.o.Now())}
-	address, err := p.Address(r.Context(), b.attempt(g.home(r, LoginPath+"/"+name+BackPath)))
+	b := &begun{Secret: secret, Provider: name, Back: strings.ToValidUTF8(back, ""), At: milli(g.o.Now())}
+	if g.cookie(r) != "" {
+		_, err := g.session(r, g.cookie(r))
+		b.Again = err == nil
+	}
+	address, err := p.Address(r.Context(), g.attempt(b, g.home(r, LoginPath+"/"+name+BackPath)))
 	if err != nil {
 		return "", g.provided(r.Context(), name, err)
 	}
@@ -173,7 +182,7 @@ func (g *Guard) finish(w http.ResponseWriter, r *http.Request, name string) (*be
 	if err != nil {
 		return nil, nil, err
 	}
-	a := b.attempt(g.home(r, LoginPath+"/"+name+BackPath))
+	a := g.attempt(b, g.home(r, LoginPath+"/"+name+BackPath))
 	if err := g.answered(r, g.provider(name), a); err != nil {
 		return nil, nil, err
 	}
@@ -186,7 +195,7 @@ func (g *Guard) finish(w http.ResponseWriter, r *http.Request, name string) (*be
 	}
 	g.tries.forgive(true, from)
 	set := g.provider(name)
-	s := &access.Grant{Name: name + ":" + person.Name, By: byProvider, Hash: set.print()}
+	s := &access.Grant{Name: name + ":" + person.Name, By: byProvider, Hash: set.print(), Entered: milli(person.Entered)}
 	role := set.role(person.Groups)
 	if role == caller.Nobody {
 		return b, s, operation.Refuse(http.StatusForbidden, "%s is known to %s, and is in no group that has a role here. An admin gives a group a role by console.oidc, roles", s.Name, name)

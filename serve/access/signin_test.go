@@ -49,10 +49,10 @@ type trip struct {
 	cookie *http.Cookie
 }
 
-func (w *world) trip(back string) trip {
+func (w *world) trip(back string, has ...*http.Cookie) trip {
 	w.Helper()
 	out := httptest.NewRecorder()
-	address, err := w.Begin(out, visit("/console/login/corp"), "corp", back)
+	address, err := w.Begin(out, visit("/console/login/corp", has...), "corp", back)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -407,4 +407,34 @@ func TestNobodyLogsInAtAProviderByARequestThatCannotLogIn(t *testing.T) {
 	if c := rec.Result().Cookies(); err != nil || !strings.Contains(address, url.QueryEscape("https://console.example/console/login/corp/back")) || len(c) != 1 || c[0].Name != "__Host-tidemill-login" || !c[0].Secure {
 		t.Errorf("over TLS: %s, %v, %v", address, c, err)
 	}
+}
+
+func TestWhoLogsInAgainProvesAgainWhoTheyAre(t *testing.T) {
+	w, at := corp(t, nil)
+	entered := func(ago time.Duration) { at.Set(func() { at.Person["auth_time"] = w.now.Add(-ago).Unix() }) }
+	entered(3 * time.Hour) // they have a session there
+	_, session, err := w.finish(w.trip(""))
+	w.is(err, 0)
+	if who, err := w.Caller(from(http.MethodGet, session)); err != nil || !who.Entered.Equal(w.now.Add(-3*time.Hour)) || who.Fresh(w.now, 15*time.Minute) {
+		t.Errorf("who came in by a login of three hours ago is %+v, %v", who, err)
+	}
+	if at.Wanted.Get("max_age") != "86400" || at.Wanted.Has("prompt") {
+		t.Errorf("the login asks for %v", at.Wanted)
+	}
+	_, _, err = w.finish(w.trip("", session)) // the provider asked them nothing
+	if w.is(err, http.StatusUnauthorized); at.Wanted.Get("max_age") != "900" || at.Wanted.Get("prompt") != "login" {
+		t.Errorf("the second login asks for %v", at.Wanted)
+	}
+	entered(10 * time.Second)
+	_, again, err := w.finish(w.trip("", session))
+	w.is(err, 0)
+	if who, err := w.Caller(from(http.MethodGet, again)); err != nil || !who.Fresh(w.now, 15*time.Minute) {
+		t.Errorf("after it they are %+v, %v", who, err)
+	}
+	entered(25 * time.Hour)
+	_, _, err = w.finish(w.trip(""))
+	w.is(err, http.StatusUnauthorized)
+	entered(-2 * time.Minute) // still to come
+	_, _, err = w.finish(w.trip(""))
+	w.is(err, http.StatusUnauthorized)
 }

@@ -159,7 +159,7 @@ func New(p Parts) *API {
 				}
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
-				if err := may(caller.From(req.Context()), h.Description); err != nil {
+				if err := a.may(caller.From(req.Context()), h.Description); err != nil {
 					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)
 				} else if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
@@ -176,8 +176,10 @@ func New(p Parts) *API {
 }
 
 // may says why a caller may not do something; nil: they may.
-func may(who caller.Caller, d *operation.Description) error {
+func (a *API) may(who caller.Caller, d *operation.Description) error {
 	switch {
+	case who.Role.May(d.Role) && d.Fresh && !who.Fresh(a.now(), operation.FreshFor):
+		return operation.NeedLogin(d.ID)
 	case who.Role.May(d.Role):
 		return nil
 	case who.Role == caller.Nobody:

@@ -257,6 +257,9 @@ func (a *API) discard(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
 // moveDead replays or deletes the chosen dead letters; a dry run only counts them, those that are held.
 func (a *API) moveDead(ctx context.Context, q *api.DeadMove, replay bool) (out api.Moved, err error) {
 	of, err := a.someDead(ctx, q, replay)
+	if err == nil && !replay && !q.DryRun {
+		err = a.freshFor(ctx, api.DeadDelete, of, q.Max)
+	}
 	if err != nil {
 		return out, err
 	}

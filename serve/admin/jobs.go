@@ -138,6 +138,9 @@ func (a *API) cleanJobs(ctx context.Context, q *api.JobMove) (api.Counted, error
 // moveJobs changes the chosen jobs; a dry run only counts them.
 func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string) (out api.Counted, err error) {
 	of, err := a.someJobs(ctx, q, what)
+	if err == nil && !q.DryRun {
+		err = a.freshFor(ctx, what, of, q.Max)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -112,6 +112,11 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 		if rate == 0 {
 			rate = o.Rate
 		}
+		if verbs[o.Kind].final && (o.Total > manyDiscards || o.AtLeast) {
+			if err := a.fresh(ctx); err != nil {
+				return err
+			}
+		}
 		return o.Start(caller.From(ctx).Name, rate, bulk.Millis(now.Add(undoFor(o))), now)
 	})
 	if err != nil {
@@ -119,6 +124,29 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 	}
 	a.Log.InfoContext(ctx, "operation started", "operation", o.ID, "what", o.Kind, "by", o.By, "count", o.Total, "filter", string(o.Filter), "starts", o.Starts)
 	return a.shown(o), nil
+}
+
+// manyDiscards are so many things that discarding more needs a fresh login.
+const manyDiscards = 10_000
+
+// fresh refuses to discard that many to whose login is not fresh.
+func (a *API) fresh(ctx context.Context) error {
+	if caller.From(ctx).Fresh(a.now(), operation.FreshFor) {
+		return nil
+	}
+	return operation.NeedLogin("discarding more than 10,000 things")
+}
+
+// freshFor is fresh where what is done, to at most most things (0: all), discards more than that.
+func (a *API) freshFor(ctx context.Context, what string, of many, most int) error {
+	err := a.fresh(ctx)
+	if err == nil || !verbs[what].final || most > 0 && most <= manyDiscards {
+		return nil
+	}
+	if n, err := moveMany(ctx, of, manyDiscards+1, true); err != nil || n <= manyDiscards {
+		return err
+	}
+	return err
 }
 
 // undoFor is how long an operation can be stopped before it changes anything.

@@ -17,6 +17,8 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -449,4 +451,41 @@ func TestAStoreOfOperationsThatIsAwayIsSaidSo(t *testing.T) {
 	}
 	nowhere := newDesk(t, admin.Parts{Letters: letters})
 	refused(t, nowhere.ask("GET", "operations", ""), http.StatusNotFound, "no database that keeps operations")
+}
+
+// TestADiscardOfVeryManyNeedsAFreshLogin asks as somebody who logged in a while ago.
+func TestADiscardOfVeryManyNeedsAFreshLogin(t *testing.T) {
+	operates(t, func(d *bulkDesk) {
+		var ms []*tidemill.Message
+		for i := range 10_001 {
+			ms = append(ms, &tidemill.Message{To: "jobs", ID: fmt.Sprint(i), Tenant: "t"})
+		}
+		if err := d.queues.Add(d.Context(), ms, nil); err != nil {
+			d.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		ask := func(path string, age time.Duration) *httptest.ResponseRecorder {
+			d.keys++
+			w, r := httptest.NewRecorder(), request(http.MethodPost, admin.Prefix+path, "")
+			r.Header.Set("Idempotency-Key", fmt.Sprint("fresh", d.keys))
+			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), caller.Caller{Name: "ada", Role: caller.Operator, Entered: time.Now().Add(-age)})))
+			return w
+		}
+		again := func(w *httptest.ResponseRecorder) {
+			d.Helper()
+			if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), operation.LoginAgain) {
+				d.Errorf("it is answered %d: %s", w.Code, w.Body)
+			}
+		}
+		all := d.preview("what=jobs.remove&queue=jobs&all=true").ID
+		again(ask("operations?preview="+all, 16*time.Minute))
+		again(ask("operations?what=jobs.remove&queue=jobs&all=true&expect_at_most=20000", 16*time.Minute))
+		again(ask("queues/jobs/remove?all=true", 16*time.Minute))
+		again(ask("queues/jobs/clean?all=true&state=all", 16*time.Minute))
+		d.good(ask("queues/jobs/remove?all=true&dry_run=true", 16*time.Minute))
+		d.good(ask("operations?preview="+all, 14*time.Minute))
+		d.good(ask("queues/jobs/remove?all=true&max=1", 16*time.Minute)) // 10,000 are left
+		d.good(ask("queues/jobs/promote?all=true", 16*time.Minute))      // which is no discard
+		d.good(ask("queues/jobs/remove?all=true", 16*time.Minute))
+	})
 }

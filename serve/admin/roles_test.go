@@ -5,13 +5,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/trail"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 )
 
 // rolesOf are those that do not follow from the method: a viewer may read, and an operator change.
@@ -30,6 +35,32 @@ var rolesOf = map[string]caller.Role{
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
 	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
 	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key
+}
+
+// freshOf are the operations that need a fresh login.
+var freshOf = []string{"addUser", "setUserRole", "setUserPassword", "removeUser", "makeToken", "revokeToken", "endSession", "makeLink", "adoptWindows"}
+
+func TestWhatGivesRightsNeedsAFreshLogin(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	tr := tabletrail.Memory()
+	d := newDesk(t, admin.Parts{Config: loaded(t), Trail: tr, Doctor: func(context.Context) []preflight.Finding { return nil }, People: access.Options{Now: func() time.Time { return now }}})
+	for _, h := range d.api.Operations() {
+		if h.Fresh != slices.Contains(freshOf, h.ID) {
+			t.Errorf("%s: that it needs a fresh login is %v: where that is meant, it stands in freshOf", h.ID, h.Fresh)
+		}
+		for age, again := range map[time.Duration]bool{15 * time.Minute: false, 15*time.Minute + time.Second: h.Fresh} {
+			w := httptest.NewRecorder()
+			r := request(h.Method, admin.Prefix+strings.NewReplacer("{", "", "}", "").Replace(h.Path), "")
+			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Admin, Entered: now.Add(-age)})))
+			if got := strings.Contains(w.Body.String(), `"type":"`+operation.LoginAgain); got != again || again && w.Code != http.StatusForbidden {
+				t.Errorf("%s, %v after the login, is answered %d: %s", h.ID, age, w.Code, w.Body)
+			}
+		}
+	}
+	all, err := tr.List(t.Context(), trail.Filter{Operation: "addUser", Outcome: trail.Refused, Most: 10})
+	if err != nil || len(all) != 1 || all[0].Status != http.StatusForbidden {
+		t.Errorf("the trail has %+v, %v", all, err)
+	}
 }
 
 // wanted is the role that an operation is to need.

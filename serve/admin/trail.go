@@ -44,7 +44,9 @@ func traced(w http.ResponseWriter, r *http.Request) *http.Request {
 }
 
 // changes says whether an operation is a person's change, which the trail has.
-func changes(d *operation.Description) bool { return d.Method == http.MethodPost && !d.Ingest }
+func changes(d *operation.Description) bool {
+	return d.Method == http.MethodPost && !d.Ingest && !d.Reads
+}
 
 // entryFor is the entry of a request.
 func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -251,4 +255,32 @@ func TestAProblemHasTheIDOfItsRequest(t *testing.T) {
 	if w.Header().Get("X-Request-Id") == "" {
 		t.Error("a request inside has no id")
 	}
+}
+
+func TestWhatOnlyReadsLeavesNoEntry(t *testing.T) {
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Trail: tabletrail.Memory(), Letters: letters, Bulk: tablebulk.Memory(), Once: tableledger.Memory(tableledger.Options{}), People: access.Options{Store: tableaccess.Memory()}})
+	d.post("operations/preview?what=dead.delete&all=true", "")
+	refused(t, d.ask("POST", "operations/preview?what=dead.delete", ""), 400, "say which")
+	var reads []string
+	for _, h := range d.api.Operations() {
+		if h.Reads {
+			reads = append(reads, h.ID)
+		}
+		if h.Reads && h.Method != http.MethodPost {
+			t.Errorf("%s is a %s: that reads anyway", h.ID, h.Method)
+		}
+	}
+	if all := d.trailOf(""); len(all) != 0 || !slices.Equal(reads, []string{"previewOperation"}) {
+		t.Errorf("the trail has %+v; %v only read", all, reads)
+	}
+	// They come from a page of ours all the same.
+	r := request(http.MethodPost, admin.Prefix+"operations/preview?what=dead.delete&all=true", "")
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	d.api.ServeHTTP(w, r)
+	refused(t, w, 403, "another site's page")
 }

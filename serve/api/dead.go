@@ -21,7 +21,7 @@ var (
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
 		"Send dead letters the whole way again.").For(caller.Operator)
 	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",
-		"Discard dead letters. They are counted as discarded.").For(caller.Operator)
+		"Discard dead letters. They are counted as discarded. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
 )
 
 // Dead chooses dead letters.

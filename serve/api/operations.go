@@ -10,9 +10,9 @@ import (
 // Of operations, which change many things.
 var (
 	PreviewOperation = operation.Act[OperationAsked, OperationPreview]("previewOperation", "operations/preview",
-		"Show what an operation would change: how many, which, how long it takes, what it does not undo. Nothing is changed. The preview's id starts it for 10 minutes.").For(caller.Operator)
+		"Show what an operation would change: how many, which, how long it takes, what it does not undo. Nothing is changed. The preview's id starts it for 10 minutes.").For(caller.Operator).AsRead()
 	StartOperation = operation.Act[OperationStart, Operation]("startOperation", "operations",
-		"Start an operation: the one of a preview, or with what and a filter, all that match now. It runs in the instances, slice by slice, and outlives this request.").For(caller.Operator).WithKey()
+		"Start an operation: the one of a preview, or with what and a filter, all that match now. It runs in the instances, slice by slice, and outlives this request. One that discards more than 10,000 needs a login that is not older than 15 minutes.").For(caller.Operator).WithKey()
 	ListOperations = operation.List[OperationFilter, Operation]("listOperations", "operations",
 		"List operations: scheduled, running, and for 30 days those that have ended.").For(caller.Viewer)
 	GetOperation = operation.View[OneOperation, Operation]("getOperation", "operations/{id}",

@@ -21,27 +21,27 @@ var (
 	ListUsers = operation.List[operation.None, User]("listUsers", "users",
 		"List the users.")
 	AddUser = operation.Act[NewUser, User]("addUser", "users",
-		"Add a user.").WithSecret()
+		"Add a user.").WithSecret().WithLogin()
 	SetUserRole = operation.Act[UserRole, User]("setUserRole", "users/{name}/role",
-		"Give a user another role. Their sessions end. The last admin stays one.")
+		"Give a user another role. Their sessions end. The last admin stays one.").WithLogin()
 	SetUserPassword = operation.Act[UserPassword, User]("setUserPassword", "users/{name}/password",
-		"Give a user another password. Their sessions end.").WithSecret()
+		"Give a user another password. Their sessions end.").WithSecret().WithLogin()
 	RemoveUser = operation.Act[OneUser, User]("removeUser", "users/{name}/remove",
-		"Remove a user. Their sessions end. The last admin stays.")
+		"Remove a user. Their sessions end. The last admin stays.").WithLogin()
 
 	ListTokens = operation.List[operation.None, Token]("listTokens", "tokens",
 		"List the tokens that were made for programs, without their secrets.")
 	MakeToken = operation.Act[NewToken, MadeToken]("makeToken", "tokens",
-		"Make a token for a program. The answer alone has its secret.").WithSecret()
+		"Make a token for a program. The answer alone has its secret.").WithSecret().WithLogin()
 	RevokeToken = operation.Act[OneToken, Token]("revokeToken", "tokens/{id}/revoke",
-		"Revoke a token. Sessions that it began end.")
+		"Revoke a token. Sessions that it began end.").WithLogin()
 
 	ListSessions = operation.List[SessionFilter, Session]("listSessions", "sessions",
 		"List the sessions of everybody.")
 	EndSession = operation.Act[OneSession, Session]("endSession", "sessions/{id}/end",
-		"End anybody's session.")
+		"End anybody's session.").WithLogin()
 	MakeLink = operation.Act[operation.None, MadeLink]("makeLink", "console/link",
-		"Make the secret of a link that lets in once, from this machine, within 10 minutes, for a session of 12 hours as admin.").WithSecret()
+		"Make the secret of a link that lets in once, from this machine, within 10 minutes, for a session of 12 hours as admin.").WithSecret().WithLogin()
 )
 
 // Me is who asks.

@@ -33,9 +33,9 @@ var (
 	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",
 		"Make delayed jobs due.").For(caller.Operator)
 	RemoveJobs = operation.Act[JobMove, Counted]("removeJobs", "queues/{name}/remove",
-		"Take out jobs that are waiting or delayed. They are counted as skipped.").For(caller.Operator)
+		"Take out jobs that are waiting or delayed. They are counted as skipped. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
 	CleanJobs = operation.Act[JobMove, Counted]("cleanJobs", "queues/{name}/clean",
-		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all.").For(caller.Operator)
+		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
 )
 
 // OneQueue names a queue.

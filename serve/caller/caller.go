@@ -49,7 +49,12 @@ type Caller struct {
 	Via      string     // how they came in: key, token, password, oidc, link, local
 	From     netip.Addr // the address that the request came from; zero: this process
 	Session  string     // the id of their session, which is no secret; empty: none
-	Entered  time.Time  // when they logged in; zero: they show their token with each request
+	Entered  time.Time  // when they last proved who they are; zero: they show their token with each request
+}
+
+// Fresh says whether somebody has proved who they are within a time.
+func (c Caller) Fresh(now time.Time, within time.Duration) bool {
+	return c.Entered.IsZero() || now.Sub(c.Entered) <= within
 }
 
 // Key is the caller who has the API's own token, or needs none on this machine.

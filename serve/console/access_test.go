@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/caller"
 	state "github.com/tidemill/tidemill/state/access"
@@ -113,4 +114,24 @@ func TestSomebodyChangesTheirPassword(t *testing.T) {
 	if strings.Contains(w.Page("/console/me"), "Change your password") {
 		t.Error("a token has a password")
 	}
+}
+
+func TestAnOldLoginIsAskedForAgainAndGoesOnWhereItWas(t *testing.T) {
+	w := newWorld(t)
+	w.Who.Entered = time.Now().Add(-16 * time.Minute)
+	const add = "/console/access/users/add"
+	for _, method := range []string{"GET", "POST"} {
+		rec := w.Ask(method, add, url.Values{"name": {"eve"}, "role": {"admin"}, "password": {phrase}})
+		if w.Has(rec.Body.String(), "This needs a login that is not older than 15 minutes: log in again"); rec.Code != http.StatusForbidden || w.Hidden(rec.Body.String(), "back") != add {
+			t.Errorf("%s is answered %d: %s", method, rec.Code, rec.Body)
+		}
+	}
+	if all, err := w.grants.List(t.Context(), state.User, ""); err != nil || len(all) != 0 {
+		t.Errorf("there are %+v, %v", all, err)
+	}
+	rec := w.Ask("POST", "/console/login", url.Values{"token": {"the token"}, "back": {add}})
+	if to := rec.Header().Get("Location"); to != add {
+		t.Fatalf("the login leads to %s", to)
+	}
+	w.Has(w.Page(add), "Add a user")
 }

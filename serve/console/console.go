@@ -62,6 +62,7 @@ func New(p Parts) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.AskLogin = c.askToLogIn
 	for path, do := range map[string]func(*page.Visit) (*page.View, error){"me": setPreferences, "me/sessions/{id}/end": endSession, "logout": c.leave} {
 		c.mux.HandleFunc("POST "+Prefix+path, c.Serve(c.own, do))
 	}

@@ -26,6 +26,9 @@ type login struct {
 // askToLogIn answers with the page where people come in.
 func (c *Console) askToLogIn(v *page.Visit, status int, wrong string) {
 	asked := &login{Ways: c.gate.Ways(v.R), Wrong: wrong}
+	if v.Caller.Via == "password" {
+		asked.Name = v.Caller.Name
+	}
 	switch {
 	case v.R.URL.Path == loginPath:
 		asked.Name, asked.Back = v.R.PostFormValue("name"), v.R.PostFormValue("back")
@@ -33,7 +36,7 @@ func (c *Console) askToLogIn(v *page.Visit, status int, wrong string) {
 			asked.Out = out
 		}
 	case strings.HasPrefix(v.R.URL.Path, loginPath+"/"): // what a provider sent is used once
-	case v.R.Method == http.MethodGet:
+	case v.R.Method == http.MethodGet, v.Caller.Name != "": // the page of a form has the same address
 		asked.Back = v.R.URL.RequestURI()
 	}
 	v.Render(status, &page.View{File: "login", Title: "Log in", Body: asked})

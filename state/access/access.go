@@ -51,6 +51,7 @@ type Grant struct {
 	Made    time.Time // in whole milliseconds, like all times here
 	Used    time.Time // about when it was last used; zero: never
 	Until   time.Time // when it lets in no more; zero: never
+	Entered time.Time // of a session, when whose it is last proved who they are
 }
 
 // IDOf is the id of what has a secret. It tells nothing of it.

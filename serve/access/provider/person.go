@@ -35,7 +35,16 @@ func (p *Provider) Person(ctx context.Context, a *Attempt, code string) (who Per
 			return who, err
 		}
 	}
-	return p.person(claims)
+	if who, err = p.person(claims); err != nil {
+		return who, err
+	}
+	if at, ok := claims["auth_time"].(float64); ok {
+		who.Entered = time.Unix(int64(at), 0)
+	}
+	if now := p.o.Now(); !who.Entered.IsZero() && (who.Entered.Before(now.Add(-a.MaxAge-skew)) || who.Entered.After(now.Add(skew))) {
+		return who, fmt.Errorf("%w: its login is of %s", ErrWrong, who.Entered.UTC().Format(time.RFC3339))
+	}
+	return who, nil
 }
 
 // claims are those of the ID token, which is checked.

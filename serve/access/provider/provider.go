@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -69,12 +70,16 @@ type known struct {
 type Attempt struct {
 	Back                   string // where the provider sends the browser
 	State, Nonce, Verifier string
+
+	MaxAge time.Duration // the person proves again who they are, unless they did so within this time
+	Again  bool          // they do so now
 }
 
 // Person is who logged in.
 type Person struct {
-	Name   string
-	Groups []string
+	Name    string
+	Groups  []string
+	Entered time.Time // when they proved who they are; zero: the provider does not say
 }
 
 // New makes a provider. Nothing is asked of it yet.
@@ -149,7 +154,11 @@ func (p *Provider) Address(ctx context.Context, a *Attempt) (string, error) {
 	if u, err := url.Parse(k.Endpoint().AuthURL); err != nil || !config.SafeURL(u) {
 		return "", fmt.Errorf("%w: its authorization_endpoint is no address with https", ErrWrong)
 	}
-	return p.config(k, a).AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
+	opts := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier), oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(a.MaxAge.Seconds())))}
+	if a.Again {
+		opts = append(opts, oauth2.SetAuthURLParam("prompt", "login"))
+	}
+	return p.config(k, a).AuthCodeURL(a.State, opts...), nil
 }
 
 // Out is where somebody logs out at the provider, and is sent back from; empty: it has no such

@@ -248,6 +248,9 @@ func (d *describer) operation(o *operation.Description) object {
 	}
 	responses := object{d.status(o): done, "default": object{"$ref": "#/components/responses/Problem"}}
 	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String()}
+	if o.Fresh {
+		out["x-fresh-login"] = true
+	}
 	var parameters []any
 	for i := range o.Params {
 		p := &o.Params[i]

@@ -20,7 +20,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
-		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s.\n\n", h.Method, h.Path, h.Text, o["x-role"])
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s.%s\n\n", h.Method, h.Path, h.Text, o["x-role"], fresh(h.Fresh))
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {
@@ -137,4 +137,12 @@ func kindOf(s object) string {
 		return "anything"
 	}
 	return fmt.Sprint(kind)
+}
+
+// fresh says in the reference that an operation needs a fresh login.
+func fresh(is bool) string {
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf(" It needs a login that is not older than %d minutes.", int(operation.FreshFor.Minutes()))
 }

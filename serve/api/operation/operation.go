@@ -19,6 +19,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/caller"
 )
@@ -52,8 +53,21 @@ type Description struct {
 	OwnKey   bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
 	NeedsKey bool        // it is refused without an IdempotencyKey
 	Secret   bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
+	Reads    bool        // it changes nothing, though its request is a POST: what it asks may be long
 	Ingest   bool        // it takes events in, which are accounted for by themselves, and is no change by a person
+	Fresh    bool        // it needs a login that is not older than FreshFor
 	Role     caller.Role // who may do it, at least
+}
+
+// FreshFor is how old a login may be for operations that need a fresh one. Who shows a token with each
+// request proves with each who they are.
+const FreshFor = 15 * time.Minute
+
+// NeedLogin is the problem of a login that is older.
+func NeedLogin(what string) *Problem {
+	p := Refuse(http.StatusForbidden, "%s needs a login that is not older than %d minutes: log in again", what, int(FreshFor.Minutes()))
+	p.Type, p.Title = LoginAgain, "Log in again"
+	return p
 }
 
 // Param is a field of a request.
@@ -208,9 +222,22 @@ func (o Operation[Q, A]) AsIngest() Operation[Q, A] {
 	return o
 }
 
+// AsRead is an operation that changes nothing, though its request is a POST.
+func (o Operation[Q, A]) AsRead() Operation[Q, A] {
+	o.Reads = true
+	return o
+}
+
 // WithSecret is an operation whose request or answer has a secret.
 func (o Operation[Q, A]) WithSecret() Operation[Q, A] {
 	o.Secret = true
+	return o
+}
+
+// WithLogin is an operation that needs a fresh login: somebody who finds a browser open cannot give
+// themselves more, nor take away what does not come back.
+func (o Operation[Q, A]) WithLogin() Operation[Q, A] {
+	o.Fresh = true
 	return o
 }
 

@@ -7,10 +7,13 @@ import (
 	"net/http"
 )
 
+// LoginAgain is the type of the problem that a login is too old for an operation.
+const LoginAgain = "urn:tidemill:problem:login-again"
+
 // Problem is why something was not done, or not all of it: the answer of the API, in the form of
 // RFC 9457, and the error that its handlers and its clients know.
 type Problem struct {
-	Type     string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells
+	Type     string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells; urn:tidemill:problem:login-again: the login is too old for this
 	Title    string          `json:"title"`                 // the status in words
 	Status   int             `json:"status"`                // of HTTP
 	Detail   string          `json:"detail"`                // a sentence that says what to do

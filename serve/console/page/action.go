@@ -68,10 +68,15 @@ func (a *Action) view(v *Visit, q *Question) *View {
 
 // Allowed refuses a page, or what it does, to who may not do its operation.
 func (v *Visit) Allowed(what, id string) error {
-	if v.May(id) {
-		return nil
+	switch d := v.does[id]; {
+	case d == nil:
+		return operation.Refuse(http.StatusNotFound, "%s is not here.", what)
+	case !v.Caller.Role.May(d.Role):
+		return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, d.Role, v.Caller.Name, v.Caller.Role)
+	case d.Fresh && !v.Caller.Fresh(v.At, operation.FreshFor):
+		return operation.NeedLogin("This")
 	}
-	return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, v.roles[id], v.Caller.Name, v.Caller.Role)
+	return nil
 }
 
 // show is the page that asks.

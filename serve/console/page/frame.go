@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
-	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // Prefix of every page.
@@ -36,12 +35,14 @@ type Parts struct {
 // Frame is what all pages of a console are in.
 type Frame struct {
 	Parts
+	AskLogin func(v *Visit, status int, why string) // answers with the page where people come in
+
 	asset     func(name string) string
 	templates templates
 	places    []Place
 	said      map[string]string
 	things    map[string]func(map[string]string) string
-	roles     map[string]caller.Role // that operations are for, by their ids
+	does      map[string]*operation.Description // by their ids
 	standing  shared[*api.Overview]
 	moves     shared[[]api.Operation] // that are active
 }
@@ -59,9 +60,9 @@ func New(p Parts, mux *http.ServeMux, asset func(name string) string, here func(
 		p.Log = slog.New(slog.DiscardHandler)
 	}
 	p.Name = cmp.Or(p.Name, "Tidemill")
-	f := &Frame{Parts: p, asset: asset, said: map[string]string{}, things: map[string]func(map[string]string) string{}, roles: map[string]caller.Role{}}
+	f := &Frame{Parts: p, asset: asset, said: map[string]string{}, things: map[string]func(map[string]string) string{}, does: map[string]*operation.Description{}}
 	for _, o := range p.Operations {
-		f.roles[o.ID] = o.Role
+		f.does[o.ID] = o.Description
 	}
 	for _, s := range sets {
 		if err := f.join(s, here(s)); err != nil {

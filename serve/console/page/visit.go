@@ -44,8 +44,8 @@ func (v *Visit) Context() (context.Context, context.CancelFunc) {
 
 // May says whether the caller may do an operation, by its id. What the API does not describe nobody may.
 func (v *Visit) May(id string) bool {
-	role, known := v.roles[id]
-	return known && v.Caller.Role.May(role)
+	d := v.does[id]
+	return d != nil && v.Caller.Role.May(d.Role)
 }
 
 // Query is the query of the page's address.
@@ -110,6 +110,10 @@ func Problem(err error) *operation.Problem {
 // Fail answers with the page of a problem.
 func (v *Visit) Fail(err error) {
 	p := Problem(err)
+	if p.Type == operation.LoginAgain {
+		v.AskLogin(v, p.Status, p.Detail)
+		return
+	}
 	title := map[int]string{http.StatusUnauthorized: "Log in", http.StatusNotFound: "Not found", http.StatusForbidden: "Not allowed"}[p.Status]
 	if title == "" {
 		title = "That did not work"

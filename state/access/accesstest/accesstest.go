@@ -66,7 +66,7 @@ func user(name, role string) access.Grant {
 }
 
 func session(secret, name string) access.Grant {
-	return access.Grant{Kind: access.Session, ID: access.IDOf(secret), Name: name, Role: "viewer", By: "password", From: "192.0.2.1", Browser: "Firefox", Made: when(1), Used: when(2), Until: when(100)}
+	return access.Grant{Kind: access.Session, ID: access.IDOf(secret), Name: name, Role: "viewer", By: "password", From: "192.0.2.1", Browser: "Firefox", Made: when(1), Used: when(2), Until: when(100), Entered: when(1)}
 }
 
 func add(t *testing.T, s Store, all ...access.Grant) {

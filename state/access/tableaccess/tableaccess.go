@@ -36,6 +36,7 @@ func Spec() table.Spec[Record] {
 		{Name: "made", At: func(r *Record) any { return &r.Made }},
 		{Name: "used", At: func(r *Record) any { return &r.Used }},
 		{Name: "until", At: func(r *Record) any { return &r.Until }},
+		{Name: "entered", At: func(r *Record) any { return &r.Entered }},
 	}, Orders: []table.Order{{Name: "named", By: []string{"kind", "name", "made"}}, {Name: "end", By: []string{"until"}}}, Expires: "until"}
 }
 

@@ -31,7 +31,7 @@ var (
 	SendRecords = operation.Act[SentRecords, StoredRecords]("sendRecords", "windows/records",
 		"Put records into the window of a batch id without a key of the project: an array, one object, or one object a line. It answers when they are durable.").AsIngest()
 	AdoptWindows = operation.Act[Adoption, AdoptedWindows]("adoptWindows", "windows/adopt",
-		"Take over what the program that this replaces has collected in Redis.")
+		"Take over what the program that this replaces has collected in Redis.").WithLogin()
 	ListFiles = operation.View[operation.None, Feeds]("listFiles", "windows/files",
 		"Show where files come from, those that are being read, and why one cannot be.").For(caller.Viewer)
 	GiveUpFile = operation.Act[FileToGiveUp, GivenUpFile]("giveUpFile", "windows/files/give-up",

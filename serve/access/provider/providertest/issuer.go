@@ -38,6 +38,7 @@ type Issuer struct {
 	Now    func() time.Time                   // its clock
 	Deny   string                             // the error that it sends in place of a code
 	Down   bool                               // it answers nothing but 503
+	Wanted url.Values                         // the last request to log in
 	asked  int
 	keys   []jose.JSONWebKey         // the newest is the last
 	codes  map[string]url.Values     // of requests to log in, by code
@@ -145,6 +146,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the request is none: "+r.URL.RawQuery, http.StatusBadRequest)
 		return
 	}
+	i.Wanted = q
 	back := url.Values{"state": {q.Get("state")}, "iss": {i.URL}}
 	if i.Deny != "" {
 		back.Set("error", i.Deny)
