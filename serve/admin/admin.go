@@ -138,6 +138,7 @@ func New(p Parts) *API {
 	if a.Log == nil {
 		a.Log = slog.New(slog.DiscardHandler)
 	}
+	a.Log = operation.Logging(a.Log)
 	if a.Now == nil {
 		a.Now = time.Now
 	}
@@ -193,7 +194,7 @@ func (a *API) Operations() []operation.Handler { return slices.Clone(a.does) }
 
 // ServeHTTP admits the caller and answers.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = traced(w, r)
+	r = operation.Identified(w, r)
 	who, err := a.guard.Caller(r)
 	if err != nil {
 		protect(w)
@@ -205,7 +206,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Inside answers requests of this process, whose context says who their caller is.
 func (a *API) Inside() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.inside(w, traced(w, r)) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.inside(w, operation.Identified(w, r)) })
 }
 
 // protect keeps an answer from being kept, or taken for something else than it is.
@@ -250,10 +251,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if t := operation.TraceOf(r.Context()); t != nil {
 		said := *p
-		said.Instance, p = t.ID, &said
+		said.Instance, said.Trace, p = t.ID, t.Whole, &said
 	}
 	if !ok && r.Context().Err() == nil {
-		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err, "request", p.Instance)
+		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

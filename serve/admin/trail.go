@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -29,19 +27,6 @@ const (
 	trailEnd  = 5 * time.Second // that writing an end may take, after the client is gone too
 	trailPage = 500             // entries read at once
 )
-
-// traced gives a request its id, which its sender may have given, and answers with it.
-func traced(w http.ResponseWriter, r *http.Request) *http.Request {
-	t := operation.TraceOf(r.Context())
-	if t == nil { // else this process asks for another request of its own
-		t = &operation.Trace{ID: r.Header.Get(operation.RequestID)}
-		if !operation.IsRequestID(t.ID) {
-			t.ID = uuid.NewString()
-		}
-	}
-	w.Header().Set(operation.RequestID, t.ID)
-	return r.WithContext(operation.Traced(r.Context(), &operation.Trace{ID: t.ID}))
-}
 
 // changes says whether an operation is a person's change, which the trail has.
 func changes(d *operation.Description) bool {
@@ -74,7 +59,7 @@ func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
 		e.From = who.From.String()
 	}
 	if t := operation.TraceOf(r.Context()); t != nil {
-		e.Request = t.ID
+		e.Request, e.Trace = t.ID, t.Whole
 	}
 	return e
 }
@@ -237,7 +222,7 @@ func (a *API) entries(ctx context.Context, f trail.Filter, most int) iter.Seq2[a
 }
 
 func showEntry(e *trail.Entry) api.TrailEntry {
-	return api.TrailEntry{Seq: e.Seq, At: e.At.UTC(), Who: e.Who, Role: e.Role, Via: e.Via, From: e.From, Session: e.Session, Operation: e.Operation, Thing: e.Thing, Filter: e.Filter, Request: e.Request,
+	return api.TrailEntry{Seq: e.Seq, At: e.At.UTC(), Who: e.Who, Role: e.Role, Via: e.Via, From: e.From, Session: e.Session, Operation: e.Operation, Thing: e.Thing, Filter: e.Filter, Request: e.Request, Trace: e.Trace,
 		Outcome: e.Outcome, Ended: answer.When(e.Ended), Status: e.Status, Detail: e.Detail, Before: noted(e.Before), After: noted(e.After)}
 }
 

@@ -58,7 +58,15 @@ func TestTheTrailHasWhoDidWhatFromWhereAndWhatCameOfIt(t *testing.T) {
 	}
 	refused(t, d.ask("POST", "queues/none/pause", ""), 404, "there is no queue")
 	d.get("queues/q")
+	const traced = "4bf92f3577b34da6a3ce929d0e0e4736"
+	w = d.headed(http.MethodPost, "queues/none/pause", "", http.Header{"Traceparent": {"00-" + traced + "-00f067aa0ba902b7-01"}})
+	if refused(t, w, 404, "there is no queue"); d.field(w.Body.String(), "trace_id") != traced {
+		t.Errorf("the problem is %s", w.Body)
+	}
 	all := d.trailOf("")
+	if len(all) == 4 && all[3].Trace == traced && all[2].Trace == "" {
+		all = all[:3]
+	}
 	if len(all) != 3 {
 		t.Fatalf("there are %+v", all)
 	}

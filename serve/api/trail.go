@@ -43,6 +43,7 @@ type TrailEntry struct {
 	Thing     string          `json:"thing,omitempty"`      // what it was done to
 	Filter    string          `json:"filter,omitempty"`     // the parameters
 	Request   string          `json:"request_id,omitempty"` // as in logs and problems
+	Trace     string          `json:"trace_id,omitempty"`   // that the request is part of, as its traceparent says
 	Outcome   string          `json:"outcome"`              // done, refused, failed, unknown
 	Ended     *time.Time      `json:"ended_at,omitempty"`
 	Status    int             `json:"status,omitempty"` // of HTTP

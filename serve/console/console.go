@@ -95,6 +95,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.assets.serve(w, r) {
 		return
 	}
+	r = operation.Identified(w, r)
 	if r.URL.Path == loginPath {
 		c.login(c.Visit(c.own, w, r))
 		return

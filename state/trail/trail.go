@@ -32,6 +32,7 @@ type Entry struct {
 	Thing     string    `json:"thing,omitempty"`  // what it was done to: a queue, a user
 	Filter    string    `json:"filter,omitempty"` // the parameters, without what is secret
 	Request   string    `json:"request,omitempty"`
+	Trace     string    `json:"trace,omitempty"` // that the request is part of
 
 	End
 }

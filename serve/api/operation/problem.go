@@ -18,6 +18,7 @@ type Problem struct {
 	Status   int             `json:"status"`                // of HTTP
 	Detail   string          `json:"detail"`                // a sentence that says what to do
 	Instance string          `json:"instance,omitempty"`    // the id of the request, as in the log
+	Trace    string          `json:"trace_id,omitempty"`    // of the trace that the request is part of, as its traceparent says
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
 }

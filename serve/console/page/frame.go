@@ -59,6 +59,7 @@ func New(p Parts, mux *http.ServeMux, asset func(name string) string, here func(
 	if p.Log == nil {
 		p.Log = slog.New(slog.DiscardHandler)
 	}
+	p.Log = operation.Logging(p.Log)
 	p.Name = cmp.Or(p.Name, "Tidemill")
 	f := &Frame{Parts: p, asset: asset, said: map[string]string{}, things: map[string]func(map[string]string) string{}, does: map[string]*operation.Description{}}
 	for _, o := range p.Operations {

@@ -48,6 +48,7 @@ func Spec() table.Spec[Record] {
 		{Name: "thing", At: func(r *Record) any { return &r.Thing }},
 		{Name: "filter", At: func(r *Record) any { return &r.Filter }},
 		{Name: "request", At: func(r *Record) any { return &r.Request }},
+		{Name: "trace", At: func(r *Record) any { return &r.Trace }},
 		{Name: "outcome", At: func(r *Record) any { return &r.Outcome }},
 		{Name: "ended", At: func(r *Record) any { return &r.Ended }},
 		{Name: "status", At: func(r *Record) any { return &r.Status }},
@@ -127,7 +128,7 @@ func add(tx table.Tx[Record], h *Record, r *Record, of any) error {
 func (t *Trail[Raw]) Begin(ctx context.Context, e trail.Entry) (seq uint64, err error) {
 	e = begun(e)
 	cut(&e.Filter)
-	short(&e.Who, &e.Operation, &e.Thing, &e.Request, &e.Session, &e.From)
+	short(&e.Who, &e.Operation, &e.Thing, &e.Request, &e.Trace, &e.Session, &e.From)
 	of := e
 	e.Outcome = trail.Unknown
 	err = t.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {

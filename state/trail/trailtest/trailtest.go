@@ -52,7 +52,7 @@ func when(n int) time.Time { return time.Unix(1_800_000_000+int64(n), 0).UTC() }
 
 // Entry is one of the tests.
 func entry(n int, who, op, thing string) trail.Entry {
-	return trail.Entry{At: when(n), Who: who, Role: "admin", Via: "password", From: "192.0.2.1", Session: "s", Operation: op, Thing: thing, Filter: "all=true", Request: fmt.Sprint("r", n)}
+	return trail.Entry{At: when(n), Who: who, Role: "admin", Via: "password", From: "192.0.2.1", Session: "s", Operation: op, Thing: thing, Filter: "all=true", Request: fmt.Sprint("r", n), Trace: fmt.Sprint("t", n)}
 }
 
 func begin(t *testing.T, tr trail.Trail, e trail.Entry) uint64 {
