@@ -151,7 +151,7 @@ func (s *System) target(described partner.Partner) error {
 	t.health.now = s.o.Now
 	env := s.p.Env
 	t.requests.now = s.o.Now
-	env.Key, env.Turn, env.Observe, env.Now = EventOf, t.requests.wait, t.health.observe, s.o.Now
+	env.Key, env.Turn, env.Observe, env.Now = EventOf, t.requests.wait, t.observe, s.o.Now
 	built, err := described.Build(env)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ type health struct {
 	lastError string
 	errorAt   time.Time
 	successAt time.Time
+	failures  []Failure // the oldest first
 }
 
 // counted is what became of the requests of one slice.
@@ -63,6 +64,7 @@ func (h *health) observe(_ context.Context, batch []*tidemill.Message, a partner
 	}
 	if a.Err != nil {
 		h.lastError, h.errorAt = a.Err.Error(), at
+		h.failed(at, a)
 	}
 }
 

@@ -18,24 +18,28 @@ import (
 func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
 	all := make([]PartnerHealth, len(s.targets))
 	for i, t := range s.targets {
-		h := &all[i]
-		err := s.stands(ctx, t, h)
-		if err == nil {
-			h.Jobs, err = s.p.Queues.Stats(ctx, t.queue)
-		}
-		if err == nil {
-			h.Dead, err = s.p.DeadLetters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
-		}
-		if err == nil {
-			h.Parked, err = s.p.Queues.Stats(ctx, ParkedOf(t.Name))
-		}
-		if err != nil {
+		var err error
+		if all[i], err = s.healthOf(ctx, t); err != nil {
 			return nil, err
 		}
-		h.Limit, h.Policy, h.Dropped, h.Expired = t.limit, t.Queue.Full, t.level.dropped.Load(), t.level.expired.Load()
-		t.health.look(h)
 	}
 	return all, nil
+}
+
+// healthOf says how one partner stands.
+func (s *System) healthOf(ctx context.Context, t *target) (h PartnerHealth, err error) {
+	if err = s.stands(ctx, t, &h); err == nil {
+		h.Jobs, err = s.p.Queues.Stats(ctx, t.queue)
+	}
+	if err == nil {
+		h.Dead, err = s.p.DeadLetters.Count(ctx, deadletter.Filter{Pipeline: t.queue})
+	}
+	if err == nil {
+		h.Parked, err = s.p.Queues.Stats(ctx, ParkedOf(t.Name))
+	}
+	h.Limit, h.Policy, h.Dropped, h.Expired = t.limit, t.Queue.Full, t.level.dropped.Load(), t.level.expired.Load()
+	t.health.look(&h)
+	return h, err
 }
 
 // Away are the partners that are left alone or being tried again, with the state of their

@@ -37,6 +37,7 @@ type DeliverySystem interface {
 type API struct {
 	*answer.Common
 	Delivery DeliverySystem
+	Trials   Trials
 	Config   *config.Loaded
 
 	// Take takes events of sites, one JSON object each.
@@ -47,6 +48,9 @@ type API struct {
 func (a *API) Operations() []operation.Handler {
 	return []operation.Handler{
 		ListPartners.By(a.partners),
+		GetPartner.By(a.partner),
+		TryMapping.By(a.tryMapping),
+		TestPartner.By(a.testPartner),
 		OpenCircuit.By(a.openCircuit),
 		CloseCircuit.By(a.closeCircuit),
 		SendDelivery.By(a.sendDelivery),

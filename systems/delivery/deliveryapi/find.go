@@ -115,5 +115,5 @@ func (f *Finder) partner(name string) []api.Thing {
 }
 
 func partnerHit(name string) api.Thing {
-	return api.Thing{Kind: "partner", System: delivery.Name, ID: name, Text: "partner " + name, Operation: ListPartners.ID, Parameters: map[string]string{}}
+	return api.Thing{Kind: "partner", System: delivery.Name, ID: name, Text: "partner " + name, Operation: GetPartner.ID, Parameters: map[string]string{"name": name}}
 }

@@ -17,6 +17,10 @@ type partnerCmd struct {
 	Open  partnerOpenCmd  `cmd:"" help:"Send nothing to a partner for a while: open its circuit."`
 	Close partnerCloseCmd `cmd:"" help:"Send to a partner again at once: close its circuit."`
 
+	Show partnerShowCmd `cmd:"" help:"Show one partner: what it is sent, its credentials, its last failures."`
+	Try  partnerTryCmd  `cmd:"" help:"Show the request that an event would make; nothing is sent."`
+	Test partnerTestCmd `cmd:"" help:"Send an event to a partner at once, and show its answer."`
+
 	Listen partnerListenCmd `cmd:"" help:"Be a test partner: print the requests."`
 }
 

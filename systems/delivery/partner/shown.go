@@ -30,3 +30,17 @@ func (p Partner) Shown() any {
 	p.Headers, p.Endpoint, p.Auth.TokenURL = urlsecret.Headers(p.Headers), urlsecret.Show(p.Endpoint), urlsecret.Show(p.Auth.TokenURL)
 	return p
 }
+
+// Credentials says whether the partner's secret is there: none (it needs none), set, or not set.
+func (p Partner) Credentials(e Env) string {
+	if all, err := p.InForce(); err == nil {
+		p = all
+	}
+	if p.Auth.Type == "" || p.Auth.Type == "none" || p.Auth.Type == "mtls" && p.Auth.Credentials == "" {
+		return "none"
+	}
+	if _, err := e.secret(p.Auth.Credentials, "the secret"); err != nil {
+		return "not set"
+	}
+	return "set"
+}
