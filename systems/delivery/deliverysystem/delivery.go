@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliverycli"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconsole"
 	"github.com/tidemill/tidemill/systems/delivery/deliverymetrics"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -45,6 +46,7 @@ var System = system.System{
 	Operations: new(deliveryapi.API).Operations(),
 	Missing:    "delivery does not run in this instance",
 	Letters:    deliveryapi.Letters,
+	Pages:      deliveryconsole.Pages,
 	Commands:   deliverycli.Commands,
 	First:      deliverycli.First,
 	Check:      func(c *config.Loaded) error { return deliveryconfig.Of(c).CheckPartners() },

@@ -1,0 +1,74 @@
+// Package deliveryconsole is the pages of delivery in the console.
+package deliveryconsole
+
+import (
+	"context"
+	"embed"
+	"html/template"
+	"strconv"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
+)
+
+//go:embed templates/*.html
+var templates embed.FS
+
+// Pages are partners, and what is done with them.
+var Pages = &page.Set{
+	Name:      delivery.Name,
+	Templates: templates,
+	Places:    []page.Place{{Section: "partners", Text: "Partners", Path: "partners", Key: "t", Op: deliveryapi.ListPartners.ID}},
+	Pages:     []page.Page{{Path: "partners", Show: showPartners}, {Path: "partners/{name}", Show: showPartner}},
+	Actions:   []*page.Action{openCircuit, closeCircuit, tryMapping, testPartner},
+	Funcs:     template.FuncMap{"percent": percent, "standing": standing, "queue": delivery.QueueOf, "took": func(s float64) string { return page.Span(&s) }},
+	Said:      map[string]string{"opened": "The circuit is open: the partner is left alone for that time.", "closed": "The circuit is closed: the partner's jobs go on."},
+	Things: map[string]func(map[string]string) string{
+		deliveryapi.GetPartner.ID: func(p map[string]string) string { return page.Address("partners", p["name"]) },
+	},
+}
+
+// percent is a share in words.
+func percent(f *float64) string {
+	if f == nil {
+		return "no requests"
+	}
+	return strconv.FormatFloat(100**f, 'f', 1, 64) + "%"
+}
+
+// standing says in a word whether a partner gets anything.
+func standing(p deliveryapi.Partner) string {
+	switch {
+	case p.Off != nil:
+		return "off"
+	case p.Paused:
+		return "paused"
+	}
+	return p.Circuit
+}
+
+func showPartners(v *page.Visit) (*page.View, error) {
+	return &page.View{File: "partners", Title: "Partners", Section: "partners", Live: true, Body: page.Listed(v, deliveryapi.ListPartners, &operation.None{})}, nil
+}
+
+// onePage is one partner.
+type onePage struct {
+	deliveryapi.OnePartnerStatus
+	History page.Part[api.History]
+}
+
+func showPartner(v *page.Visit) (*page.View, error) {
+	name := v.R.PathValue("name")
+	p, err := page.Call(v, deliveryapi.GetPartner, &deliveryapi.OnePartner{Partner: name})
+	if err != nil {
+		return nil, err
+	}
+	one := &onePage{OnePartnerStatus: p}
+	one.History = page.Look(v, func(ctx context.Context) (api.History, error) {
+		return api.GetHistory.Call(ctx, v.API, &api.HistoryOf{Series: "partner:" + name})
+	})
+	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: one}, nil
+}
