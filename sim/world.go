@@ -19,7 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
@@ -42,7 +42,7 @@ type world struct {
 	bug func(*Parts)
 
 	queues   *memoryqueue.Store
-	persons  *memoryperson.Store
+	persons  *tableperson.Store[*memorytable.Tx]
 	events   *memorywarehouse.Store
 	letters  deadletter.Store
 	locks    *tablelock.Locks[*memorytable.Tx]
@@ -74,7 +74,7 @@ func newWorld(seed uint64, bug func(*Parts)) *world {
 		w.load.contend(rand.New(rand.NewPCG(seed, 0xc1a1)))
 	}
 	w.queues = memoryqueue.New(memoryqueue.Options{})
-	w.persons = memoryperson.New(memoryperson.Options{})
+	w.persons = tableperson.Memory(tableperson.Options{})
 	w.events = memorywarehouse.New()
 	letters, err := tabledeadletter.Memory(deadletter.Options{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -36,7 +36,7 @@ func TestAnalyticsReadsATopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := memorywarehouse.New()
-	parts := analytics.Parts{Persons: memoryperson.New(memoryperson.Options{}), Warehouse: events,
+	parts := analytics.Parts{Persons: tableperson.Memory(tableperson.Options{}), Warehouse: events,
 		Definitions: tabledefinition.Memory(), DeadLetters: letters, Locks: tablelock.Memory(tablelock.Options{})}
 	run := func() (s *kafkasource.Source, stop func()) {
 		s = w.source(kafkasource.Options{})

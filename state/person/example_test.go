@@ -8,13 +8,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 )
 
 // An anonymous visitor tells who it is: from then on both distinct ids are one person.
 func Example() {
 	ctx := context.Background()
-	store := memoryperson.New(memoryperson.Options{})
+	store := tableperson.Memory(tableperson.Options{})
 	project := uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	visitor := person.Ref{Project: project, Distinct: "visitor"}
 	alice := person.Ref{Project: project, Distinct: "alice"}

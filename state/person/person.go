@@ -5,7 +5,8 @@
 // at once gives the same persons. One case is different: where two users claim one id, or one
 // user claims another's own id, the claim that is processed first decides.
 //
-// Backends: memoryperson (the reference), sqliteperson. Promises are cases of persontest.
+// Backends: tableperson, in memory, SQLite, PostgreSQL or Redis; postgresperson, in the tables of other
+// programs, and redisperson, a cache before it. Promises are cases of persontest.
 package person
 
 import (

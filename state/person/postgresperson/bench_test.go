@@ -1,3 +1,5 @@
+//go:build unix
+
 package postgresperson
 
 import (
@@ -11,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/internal/rules"
+	"github.com/tidemill/tidemill/state/person/persontest"
 )
 
 const (
@@ -107,31 +110,12 @@ func BenchmarkResolve(b *testing.B) {
 	b.ReportMetric(float64(b.N*perCall)/b.Elapsed().Seconds(), "refs/s")
 }
 
-// 50 identifies of a flush: each merges a stored anonymous person into a new user.
-func BenchmarkMerge50(b *testing.B) {
+func BenchmarkFlush(b *testing.B) {
 	testenv.Need(b)
-	db, s := open(b, testenv.Postgres(b), Options{})
-	project := newProject(b, db)
-	store(b, s, project)
-	outcomes := make([]person.Outcome, 50)
-	for i := 0; b.Loop(); i++ {
-		b.StopTimer()
-		var merges []person.Merge
-		var changes []person.Change
-		for k := range 50 {
-			anonymous := distinct(active + i*50 + k)
-			changes = append(changes, person.Change{Ref: person.Ref{Project: project, Distinct: anonymous}, At: after0(0)})
-			merges = append(merges, person.Merge{Ref: person.Ref{Project: project, Distinct: "user-" + anonymous}, Other: anonymous, At: after0(0)})
-		}
-		if err := s.Apply(b.Context(), changes); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
-		if err := s.Merge(b.Context(), merges, outcomes); err != nil || outcomes[49] != person.Merged {
-			b.Fatal(outcomes, err)
-		}
-	}
-	b.ReportMetric(float64(b.N*50)/b.Elapsed().Seconds(), "merges/s")
+	persontest.Bench(b, func(b *testing.B) (person.Store, uuid.UUID) {
+		db, s := open(b, testenv.Postgres(b), Options{})
+		return s, newProject(b, db)
+	})
 }
 
 func after0(seconds int) time.Time {

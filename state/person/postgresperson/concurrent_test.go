@@ -16,7 +16,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 )
 
 // work is what one process does in one call.
@@ -60,7 +60,7 @@ func randomWork(r *rand.Rand, project uuid.UUID, ids int) (w work) {
 // Only which of the ids of a person survives may depend on the order.
 func sameAs(t *testing.T, s *Store, project uuid.UUID, ids int, all []work) {
 	t.Helper()
-	reference := memoryperson.New(memoryperson.Options{})
+	reference := tableperson.Memory(tableperson.Options{})
 	for _, w := range all {
 		if err := w.do(t.Context(), reference); err != nil {
 			t.Fatal(err)

@@ -29,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/known"
 	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
@@ -49,7 +50,7 @@ type Options struct {
 type Store struct {
 	db    *postgresdb.DB
 	o     Options
-	cache *cache
+	cache *known.Cache
 }
 
 // mergesAtOnce are done in one transaction: their rows are locked until its end.
@@ -73,7 +74,7 @@ func New(ctx context.Context, db *postgresdb.DB, o Options) (*Store, error) {
 	if err := db.Migrate(ctx); err != nil {
 		return nil, err
 	}
-	c, err := newCache(o.CacheMiB << 20)
+	c, err := known.New(o.CacheMiB << 20)
 	if err != nil {
 		return nil, fmt.Errorf("persons in PostgreSQL: %w", err)
 	}
@@ -124,7 +125,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	deltas := rules.Deltas(s.cache.news(changes))
+	deltas := rules.Deltas(s.cache.News(changes))
 	for i := range deltas {
 		d := &deltas[i]
 		d.FirstMilli, d.LastMilli = storable(d.FirstMilli), storable(d.LastMilli)
@@ -136,7 +137,7 @@ func (s *Store) Apply(ctx context.Context, changes []person.Change) error {
 }
 
 func (s *Store) apply(ctx context.Context, deltas []rules.Delta) error {
-	deltas = s.cache.unknown(deltas)
+	deltas = s.cache.Unknown(deltas)
 	for range tries {
 		guess, err := s.seen(ctx, &deltas)
 		if err != nil || len(deltas) == 0 {
@@ -148,7 +149,7 @@ func (s *Store) apply(ctx context.Context, deltas []rules.Delta) error {
 			return s.done(ctx, b, err)
 		}
 		for i := range deltas {
-			s.cache.forget(deltas[i].Ref)
+			s.cache.Forget(deltas[i].Ref)
 		}
 	}
 	return tidemill.Fail(tidemill.Transient, "others merged the same persons %d times meanwhile", tries)
@@ -170,7 +171,7 @@ func (s *Store) MergeMoved(ctx context.Context, merges []person.Merge, outcomes 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rest, of := s.cache.apart(merges, outcomes)
+	rest, of := s.cache.Apart(merges, outcomes)
 	for first := 0; first < len(rest); first += mergesAtOnce {
 		last := min(first+mergesAtOnce, len(rest))
 		b, done, err := s.merge(ctx, rest[first:last])
@@ -207,7 +208,7 @@ func (s *Store) done(ctx context.Context, b *batch, err error) error {
 	if err != nil {
 		return err
 	}
-	s.cache.learn(b)
+	s.learn(b.refs, b.behind)
 	for _, id := range b.damaged {
 		s.o.Log.ErrorContext(ctx, "the registers of a person are damaged; its properties go on without their times: restore the database from a backup if there is one", "person", id)
 	}
@@ -215,6 +216,17 @@ func (s *Store) done(ctx context.Context, b *batch, err error) error {
 		s.o.Log.WarnContext(ctx, "persons of a project that is not there are not stored", "project", id)
 	}
 	return nil
+}
+
+// learn remembers the persons of distinct ids as they are stored.
+func (s *Store) learn(refs []person.Ref, of func(person.Ref) *row) {
+	s.cache.Learn(known.Batch{Refs: refs, Of: func(ref person.Ref) (known.Person, bool) {
+		r := of(ref)
+		if r == nil || r.removed || r.raw == nil {
+			return known.Person{}, false
+		}
+		return r.known(), true
+	}})
 }
 
 // Show is person.Directory.

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/known"
 	"github.com/tidemill/tidemill/state/person/persontest"
 )
 
@@ -65,7 +66,7 @@ func open(t testing.TB, url string, o Options) (*postgresdb.DB, *Store) {
 		t.Fatal(err)
 	}
 	if tiny {
-		if s.cache, err = newCache(1); err != nil {
+		if s.cache, err = known.New(1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/state/person"
+	"github.com/tidemill/tidemill/state/person/internal/known"
 	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
 
@@ -109,7 +110,9 @@ func (r *row) salvage(ctx context.Context, q querier) error {
 func (r *row) encode() { r.raw = r.Properties.AppendBinary(make([]byte, 0, len(r.raw)+64)) }
 
 // known is the cache's form of it.
-func (r *row) known() known { return known{r.ID, r.CreatedMilli, r.UpdatedMilli, r.Identified, r.raw} }
+func (r *row) known() known.Person {
+	return known.Person{ID: r.ID, CreatedMilli: r.CreatedMilli, UpdatedMilli: r.UpdatedMilli, Identified: r.Identified, Registers: r.raw}
+}
 
 func sortedIDs(set map[uuid.UUID]bool) []uuid.UUID {
 	return slices.SortedFunc(maps.Keys(set), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
@@ -146,7 +149,7 @@ func (s *Store) seen(ctx context.Context, deltas *[]rules.Delta) (map[person.Ref
 	var unseen []person.Ref
 	for i := range *deltas {
 		ref := (*deltas)[i].Ref
-		if id, ok := s.cache.person(ref); ok {
+		if id, ok := s.cache.ID(ref); ok {
 			guess[ref] = id
 		} else {
 			unseen = append(unseen, ref)
@@ -159,14 +162,14 @@ func (s *Store) seen(ctx context.Context, deltas *[]rules.Delta) (map[person.Ref
 	if err != nil {
 		return nil, err
 	}
-	s.cache.saw(unseen, rows)
+	s.learn(unseen, func(ref person.Ref) *row { return rows[ref] })
 	*deltas = slices.DeleteFunc(*deltas, func(d rules.Delta) bool {
 		r := rows[d.Ref]
 		if r == nil {
 			return false
 		}
 		guess[d.Ref] = r.ID
-		return r.raw != nil && r.known().covers(&d)
+		return r.raw != nil && r.known().Covers(&d)
 	})
 	return guess, nil
 }

@@ -319,22 +319,3 @@ func TestNewRefusesNonsense(t *testing.T) {
 		}
 	}
 }
-
-func TestCacheIsBounded(t *testing.T) {
-	c, err := newCache(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 1000 {
-		ref := person.Ref{Distinct: fmt.Sprint(i % 300)}
-		c.saw([]person.Ref{ref}, map[person.Ref]*row{ref: {raw: make([]byte, 10_000+i)}})
-	}
-	bytes := 0
-	for _, r := range c.known.Keys() {
-		k, _ := c.known.Peek(r)
-		bytes += k.size(r)
-	}
-	if bytes != c.bytes || bytes > 1<<20 || bytes < 1<<19 {
-		t.Errorf("the cache holds %d bytes, counted as %d; want almost 1 MiB", bytes, c.bytes)
-	}
-}

@@ -16,7 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 )
 
 // Several instances resolve, merge and relay over one store and one cache. A gate lets one
@@ -148,7 +149,7 @@ type trial struct {
 	t       *testing.T
 	rnd     *rand.Rand
 	g       *gate
-	store   *memoryperson.Store
+	store   *tableperson.Store[*memorytable.Tx]
 	shared  map[string]string
 	project uuid.UUID
 	stores  []*Store
@@ -158,7 +159,7 @@ type trial struct {
 const instances, persons = 3, 5
 
 func newTrial(t *testing.T, seed uint64) *trial {
-	tr := &trial{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), store: memoryperson.New(memoryperson.Options{}), shared: map[string]string{}, project: uuid.UUID{15: 1}}
+	tr := &trial{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), store: tableperson.Memory(tableperson.Options{}), shared: map[string]string{}, project: uuid.UUID{15: 1}}
 	tr.g = &gate{rnd: tr.rnd}
 	for i := range instances {
 		tr.stores = append(tr.stores, tr.instance(i))

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/person/redisperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 )
 
 // directory knows distinct ids of persons.
@@ -38,7 +38,7 @@ func TestFailedMergesOfOtherPrograms(t *testing.T) {
 	client := redistest.Connect(t, testenv.Redis(t))
 	list := testenv.Name("failed_merges:")
 	p, u, a, gone, nobody := uuid.New(), uuid.New(), uuid.New(), uuid.New(), uuid.New()
-	d := &directory{Store: memoryperson.New(memoryperson.Options{}), of: map[uuid.UUID]string{u: "user", a: "anon"}}
+	d := &directory{Store: tableperson.Memory(tableperson.Options{}), of: map[uuid.UUID]string{u: "user", a: "anon"}}
 	s := open(t, client, d, redisperson.Options{Kept: list, Now: func() time.Time { return time.UnixMilli(5000) }})
 	theirs := func(from, into uuid.UUID) string {
 		return `{"projectId":"` + p.String() + `","fromPersonId":"` + from.String() + `","intoPersonId":"` + into.String() + `"}`
@@ -89,7 +89,7 @@ func TestFailedMergesOfOtherPrograms(t *testing.T) {
 func TestOtherProgramsReadOurFailedMerges(t *testing.T) {
 	client := redistest.Connect(t, testenv.Redis(t))
 	list := testenv.Name("failed_merges:")
-	store := memoryperson.New(memoryperson.Options{})
+	store := tableperson.Memory(tableperson.Options{})
 	s := open(t, client, store, redisperson.Options{Kept: list})
 	p := uuid.New()
 	a, u := person.Ref{Project: p, Distinct: "a"}, person.Ref{Project: p, Distinct: "u\xff"}

@@ -14,9 +14,10 @@ import (
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
 	"github.com/tidemill/tidemill/state/person/persontest"
 	"github.com/tidemill/tidemill/state/person/redisperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 )
 
 // quiet hides what a store can do besides.
@@ -38,13 +39,13 @@ func open(t *testing.T, client rueidis.Client, store person.Store, o redisperson
 
 func TestConformance(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
-		for name, wrap := range map[string]func(*memoryperson.Store) person.Store{
-			"a store that tells what moved": func(s *memoryperson.Store) person.Store { return s },
-			"a store that does not":         func(s *memoryperson.Store) person.Store { return quiet{s} },
+		for name, wrap := range map[string]func(*tableperson.Store[*memorytable.Tx]) person.Store{
+			"a store that tells what moved": func(s *tableperson.Store[*memorytable.Tx]) person.Store { return s },
+			"a store that does not":         func(s *tableperson.Store[*memorytable.Tx]) person.Store { return quiet{s} },
 		} {
 			t.Run(name, func(t *testing.T) {
 				persontest.Run(t, func(t *testing.T) persontest.Harness {
-					return persontest.Harness{Store: open(t, client, wrap(memoryperson.New(memoryperson.Options{})), redisperson.Options{Prefix: testenv.Name("person:") + ":"}),
+					return persontest.Harness{Store: open(t, client, wrap(tableperson.Memory(tableperson.Options{})), redisperson.Options{Prefix: testenv.Name("person:") + ":"}),
 						Project: func(*testing.T) uuid.UUID { return uuid.New() }}
 				})
 			})
@@ -54,7 +55,7 @@ func TestConformance(t *testing.T) {
 
 // asked counts what a store is asked for.
 type asked struct {
-	*memoryperson.Store
+	*tableperson.Store[*memorytable.Tx]
 	refs int
 }
 
@@ -65,7 +66,7 @@ func (s *asked) Resolve(ctx context.Context, refs []person.Ref, into []uuid.UUID
 
 func TestTheKeysAreThoseOfOthers(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
-		store := &asked{Store: memoryperson.New(memoryperson.Options{})}
+		store := &asked{Store: tableperson.Memory(tableperson.Options{})}
 		s := open(t, client, store, redisperson.Options{})
 		p := uuid.New()
 		a, b := person.Ref{Project: p, Distinct: "a b:c"}, person.Ref{Project: p, Distinct: "other"}
@@ -111,7 +112,7 @@ func TestACacheThatIsAwayCostsNoEvent(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
 	link := testenv.NewLink(t, server.Addr)
 	var log strings.Builder
-	store := memoryperson.New(memoryperson.Options{})
+	store := tableperson.Memory(tableperson.Options{})
 	s := open(t, redistest.Connect(t, "redis://"+link.Addr), store, redisperson.Options{Timeout: 200 * time.Millisecond, Pause: time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	other := open(t, redistest.Connect(t, server.URL), store, redisperson.Options{})
@@ -158,7 +159,7 @@ func TestACacheThatIsAwayCostsNoEvent(t *testing.T) {
 func TestFlushingTheCacheDoesNoHarm(t *testing.T) {
 	server := testenv.Start(t, testenv.PrivateRedis)
 	client := redistest.Connect(t, server.URL)
-	store := memoryperson.New(memoryperson.Options{})
+	store := tableperson.Memory(tableperson.Options{})
 	s := open(t, client, store, redisperson.Options{})
 	p := uuid.New()
 	var refs []person.Ref

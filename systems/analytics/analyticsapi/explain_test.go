@@ -17,7 +17,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 			t.Fatal(err)
 		}
 	}
-	s.Finder = &Finder{Common: &answer.Common{Projects: projects}, Persons: memoryperson.New(memoryperson.Options{}), Events: s.rows, Letters: s.Stage.Letters, Queues: s.Stage.Queues, Now: s.Stage.Now}
+	s.Finder = &Finder{Common: &answer.Common{Projects: projects}, Persons: tableperson.Memory(tableperson.Options{}), Events: s.rows, Letters: s.Stage.Letters, Queues: s.Stage.Queues, Now: s.Stage.Now}
 	return s
 }
 

@@ -2,6 +2,7 @@ package analyticssystem
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -13,7 +14,7 @@ import (
 	"github.com/tidemill/tidemill/state/lock"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
@@ -88,7 +89,7 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 		s, err := f.Queues.Stats(ctx, name)
 		return s.Waiting+s.Delayed+s.Leased > 0, err
 	}
-	if b.persons, err = sqliteperson.New(ctx, f.DB, sqliteperson.Options{}); err != nil {
+	if b.persons, err = personsIn(ctx, f); err != nil {
 		return err
 	}
 	events, err := sqlitewarehouse.New(ctx, f.DB, sqlitewarehouse.Options{Now: w.Now})
@@ -108,6 +109,16 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 	}
 	b.locks = tablelock.New(locks, tablelock.Options{Now: w.Now})
 	return nil
+}
+
+func personsIn(ctx context.Context, f *system.File) (person.Store, error) {
+	persons, err1 := sqlitetable.New(ctx, f.DB, tableperson.Spec())
+	moves, err2 := sqlitetable.New(ctx, f.DB, tableperson.MoveSpec())
+	lists, err3 := sqlitetable.New(ctx, f.DB, tableperson.ListSpec())
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	return tableperson.New(persons, moves, lists, tableperson.Options{})
 }
 
 // warningsKept forgets warnings where the warehouse does not do it by itself.

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -27,7 +27,7 @@ func memory(t *testing.T) analyticstest.Harness {
 	}
 	return open(t, analyticstest.Harness{
 		Intake: queues, Source: func() tidemill.Source { return queues.Open(analytics.Name, queue.Options{}) },
-		Persons: memoryperson.New(memoryperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: tabledefinition.Memory(),
+		Persons: tableperson.Memory(tableperson.Options{}), Warehouse: memorywarehouse.New(), Definitions: tabledefinition.Memory(),
 		Letters: letters, Locks: tablelock.Memory(tablelock.Options{}), Projects: tableproject.Memory(),
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/lock/tablelock"
-	"github.com/tidemill/tidemill/state/person/sqliteperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
@@ -54,7 +54,13 @@ func (f *file) open() analyticstest.Harness {
 	f.db = db
 	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
 	ok(err)
-	persons, err := sqliteperson.New(ctx, db, sqliteperson.Options{})
+	records, err := sqlitetable.New(ctx, db, tableperson.Spec())
+	ok(err)
+	moves, err := sqlitetable.New(ctx, db, tableperson.MoveSpec())
+	ok(err)
+	lists, err := sqlitetable.New(ctx, db, tableperson.ListSpec())
+	ok(err)
+	persons, err := tableperson.New(records, moves, lists, tableperson.Options{})
 	ok(err)
 	events, err := sqlitewarehouse.New(ctx, db, sqlitewarehouse.Options{})
 	ok(err)

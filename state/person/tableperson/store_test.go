@@ -1,10 +1,9 @@
-package sqliteperson
+package tableperson
 
 import (
 	"bytes"
-	"fmt"
+	"context"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/internal/rules"
+	"github.com/tidemill/tidemill/state/table"
+	"github.com/tidemill/tidemill/state/table/memorytable"
+	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -28,18 +30,25 @@ func set(key, value string) person.Property {
 	return person.Property{Op: person.Set, Key: key, Value: []byte(value)}
 }
 
-func apply(t *testing.T, s *Store, changes ...person.Change) {
+func apply(t *testing.T, s person.Store, changes ...person.Change) {
 	t.Helper()
 	if err := s.Apply(t.Context(), changes); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func merge(t *testing.T, s *Store, into, other string) {
+func merge(t *testing.T, s person.Store, into, other string) {
 	t.Helper()
 	if err := s.Merge(t.Context(), []person.Merge{{Ref: ref(into), Other: other, At: noon}}, make([]person.Outcome, 1)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// inFile is a store in a file of its own.
+func inFile(t *testing.T, o Options) (*sqlitedb.DB, *Store[*sqlitetable.Tx]) {
+	t.Helper()
+	db := sqlitedbtest.NewFile(t, sqlitedb.Options{}).Open()
+	return db, onFile(t, db, o)
 }
 
 // query reads one value by the writer, as SQL.
@@ -55,9 +64,9 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 		says("a", noon, set("k", "1"), person.Property{Op: person.Unset, Key: "u"}), says("b", noon), says("\x00", noon, set("k", "1")),
 	}
 	merges := []person.Merge{{Ref: ref("u"), Other: "a", At: noon}, {Ref: ref("u"), Other: "u", At: noon}}
-	for name, o := range map[string]Options{"known to the cache": {}, "known to the file alone": {Refs: 1, CacheMiB: 1}} {
+	for name, o := range map[string]Options{"known to the cache": {}, "known to the file alone": {CacheMiB: misses}} {
 		t.Run(name, func(t *testing.T) {
-			db, s := open(t, filepath.Join(t.TempDir(), "t.db"), o)
+			db, s := inFile(t, o)
 			var before, after int
 			for _, count := range []*int{&before, &after} {
 				apply(t, s, changes...)
@@ -79,7 +88,7 @@ func TestNothingNewIsNotWritten(t *testing.T) {
 }
 
 func TestReadersBySQL(t *testing.T) {
-	db, s := open(t, filepath.Join(t.TempDir(), "t.db"), Options{})
+	db, s := inFile(t, Options{})
 	apply(t, s, says("a", noon, set("plan", `"free"`), set("n", "12345678901234567890"), set("nul\x00", `"x\u0000"`), set("bad", "{")), says("b", noon))
 	merge(t, s, "u", "a")
 	var got string
@@ -92,33 +101,10 @@ func TestReadersBySQL(t *testing.T) {
 	if got != "{}" {
 		t.Errorf("properties of a person without any are %q", got)
 	}
-	var plan strings.Builder
-	if err := db.Read(t.Context(), func(tx *sqlitedb.Tx) error {
-		rows, err := tx.Query("EXPLAIN QUERY PLAN SELECT project, distinct_id, version FROM person_distinct_id WHERE person=?", []byte{1})
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var a, b, c int
-			var detail string
-			if err := rows.Scan(&a, &b, &c, &detail); err != nil {
-				return err
-			}
-			fmt.Fprintln(&plan, detail)
-		}
-		return rows.Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Count(plan.String(), "SEARCH") != 2 { // each table by its index; the two results are put together
-		t.Errorf("the distinct ids of a person are not found by an index:\n%s", plan.String())
-	}
 }
 
 func TestDamagedRegisters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.db")
-	db, s := open(t, path, Options{})
+	db, s := inFile(t, Options{})
 	apply(t, s, says("a", noon, set("k", "1"), set("l", "2")))
 	damage := func(text string) {
 		t.Helper()
@@ -126,12 +112,10 @@ func TestDamagedRegisters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	damage("UPDATE person SET registers=x'01020304050607'")
+	damage("UPDATE persons SET registers=x'01020304050607'")
 	var log bytes.Buffer
-	s, err := New(t.Context(), db, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	logged := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	s = onFile(t, db, logged)
 	apply(t, s, says("a", noon.Add(-time.Hour), set("k", "3")))
 	p, err := s.Show(t.Context(), ref("a"))
 	if err != nil || string(p.Properties["k"]) != "3" || string(p.Properties["l"]) != "2" {
@@ -141,42 +125,19 @@ func TestDamagedRegisters(t *testing.T) {
 		t.Errorf("the damage was not logged: %q", log.String())
 	}
 	log.Reset()
-	if s, err = New(t.Context(), db, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
-		t.Fatal(err)
-	}
+	s = onFile(t, db, logged)
 	if apply(t, s, says("a", noon, set("k", "4"))); log.Len() > 0 {
 		t.Errorf("the damage was not mended: %s", log.String())
 	}
-	damage("UPDATE person SET registers=x'01', properties='{'")
-	if s, err = New(t.Context(), db, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	damage("UPDATE persons SET registers=x'01', properties=x'7b'")
+	s = onFile(t, db, Options{})
 	if err := s.Apply(t.Context(), []person.Change{says("a", noon, set("k", "5"))}); err == nil || !strings.Contains(err.Error(), person.ID(ref("a")).String()) {
 		t.Errorf("with nothing left to read: %v; want an error that names the person", err)
 	}
 }
 
-func TestCacheIsBounded(t *testing.T) {
-	_, s := open(t, filepath.Join(t.TempDir(), "t.db"), Options{Refs: 50, CacheMiB: 1})
-	long := `"` + strings.Repeat("x", 10_000) + `"`
-	for i := range 20 {
-		var changes []person.Change
-		for k := range 20 {
-			changes = append(changes, says(fmt.Sprint(i*20+k), noon, set("k", long)))
-		}
-		apply(t, s, changes...)
-	}
-	bytes := 0
-	for _, k := range s.cache.persons.Values() {
-		bytes += k.size()
-	}
-	if n := s.cache.refs.Len(); n != 50 || bytes > 1<<20 || bytes < 1<<19 || bytes != s.cache.bytes {
-		t.Errorf("the cache holds %d distinct ids, and %d bytes of persons, counted as %d; want 50 and almost 1 MiB", n, bytes, s.cache.bytes)
-	}
-}
-
 func TestVersionsStartAbove(t *testing.T) {
-	_, s := open(t, filepath.Join(t.TempDir(), "t.db"), Options{Above: 1_700_000_000_000})
+	_, s := inFile(t, Options{Above: 1_700_000_000_000})
 	merge(t, s, "u", "a")
 	got, err := s.Overrides(t.Context(), 10)
 	if err != nil || len(got) != 1 || got[0].Version != 1_700_000_000_001 {
@@ -185,29 +146,50 @@ func TestVersionsStartAbove(t *testing.T) {
 }
 
 func TestNewRefusesNonsense(t *testing.T) {
-	db, _ := open(t, filepath.Join(t.TempDir(), "t.db"), Options{})
-	for _, o := range []Options{{Refs: -1}, {CacheMiB: -1}} {
-		if _, err := New(t.Context(), db, o); err == nil {
-			t.Errorf("New(%+v): no error", o)
-		}
+	if _, err := New[*sqlitetable.Tx](nil, nil, nil, Options{CacheMiB: -1}); err == nil {
+		t.Error("a negative CacheMiB: no error")
 	}
 }
 
-// An answer that was read before a merge must not stay in the cache after it.
-func TestLateAnswersAreNotKept(t *testing.T) {
-	_, s := open(t, filepath.Join(t.TempDir(), "t.db"), Options{})
-	a := []person.Ref{ref("a")}
-	into := make([]uuid.UUID, 1)
-	missing, moves := s.cache.resolve(a, into)
-	merge(t, s, "u", "a")
-	s.cache.fill(a, []uuid.UUID{person.ID(a[0])}, missing, moves)
-	if err := s.Resolve(t.Context(), a, into); err != nil || into[0] != person.ID(ref("u")) {
-		t.Errorf("Resolve after a merge: %v, %v; want %v", into[0], err, person.ID(ref("u")))
+// watched is a table that notes which records are put.
+type watched struct {
+	table.Store[Record, *memorytable.Tx]
+	put map[uuid.UUID]bool
+}
+
+type watchedTx struct {
+	table.Tx[Record]
+	w watched
+}
+
+func (w watched) Update(ctx context.Context, do func(table.Tx[Record], *memorytable.Tx) error) error {
+	return w.Store.Update(ctx, func(tx table.Tx[Record], raw *memorytable.Tx) error { return do(watchedTx{tx, w}, raw) })
+}
+
+func (tx watchedTx) Put(rows []*Record, only ...string) error {
+	for _, r := range rows {
+		tx.w.put[uid([]byte(r.key))] = true
 	}
-	// Batches that are learnt in another order than they were written in.
-	s.cache.learn(&batch{commit: 9, overrides: make([]rules.Link, 1), moved: a, links: map[person.Ref]rules.Link{a[0]: {Ref: a[0], Person: uuid.UUID{9}}}})
-	s.cache.learn(&batch{commit: 8, overrides: make([]rules.Link, 1), moved: a, links: map[person.Ref]rules.Link{a[0]: {Ref: a[0], Person: uuid.UUID{8}}}})
-	if err := s.Resolve(t.Context(), a, into); err != nil || into[0] != person.ID(ref("u")) {
-		t.Errorf("Resolve after late news: %v, %v; want what is stored, %v", into[0], err, person.ID(ref("u")))
+	return tx.Tx.Put(rows, only...)
+}
+
+// Of two transactions at once, one that gives a distinct id to a person and one that moves all the
+// person's distinct ids away, one has to begin again: both write the person, and the distinct id.
+func TestAMergeWritesThePersonAndTheDistinctID(t *testing.T) {
+	s := Memory(Options{})
+	w := watched{s.persons, map[uuid.UUID]bool{}}
+	s.persons = w
+	merge(t, s, "u", "a")
+	for _, c := range []struct{ into, other string }{
+		{"u", "b"}, // nothing else changes of u
+		{"v", "w"},
+	} {
+		clear(w.put)
+		merge(t, s, c.into, c.other)
+		for _, d := range []string{c.into, c.other} {
+			if !w.put[person.ID(ref(d))] {
+				t.Errorf("merging %q into %q does not write the record of %q", c.other, c.into, d)
+			}
+		}
 	}
 }

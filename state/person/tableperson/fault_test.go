@@ -1,4 +1,4 @@
-package sqliteperson
+package tableperson
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/internal/sqlitedb/sqlitedbtest"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/persontest"
@@ -70,14 +69,10 @@ func TestConformanceWhereStatementsFail(t *testing.T) {
 	f := sqlitedbtest.New(t)
 	persontest.Run(t, func(t *testing.T) persontest.Harness {
 		db := f.Open(t)
-		s, err := sqlitedbtest.Get(f, func() (*Store, error) { return New(t.Context(), db, Options{Refs: 1, CacheMiB: 1}) })
+		s, err := sqlitedbtest.Get(f, func() (person.Store, error) { return inDB(t, db, Options{CacheMiB: misses}) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return persontest.Harness{Store: again{s, f}}
 	})
-}
-
-func TestTablesOfANewerProgramAreRefused(t *testing.T) {
-	sqlitedbtest.RefusesNewer(t, func(ctx context.Context, db *sqlitedb.DB) (*Store, error) { return New(ctx, db, Options{}) })
 }
