@@ -258,6 +258,8 @@ if (zone) {
   zone.textContent = 'Use ' + here
   zone.addEventListener('click', () => { $('#zone').value = here })
 }
+// Examples name the address that this browser knows the instance by.
+for (const example of $$('[data-origin]')) example.textContent = example.textContent.replaceAll('ADDRESS', location.origin)
 // The secret of a link for one time is in the fragment, which no server sees: it is posted.
 const link = $('#link')
 if (link && location.hash.length > 1) {

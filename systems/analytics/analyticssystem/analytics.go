@@ -21,6 +21,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 	"github.com/tidemill/tidemill/systems/analytics/analyticscli"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconsole"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/enrich"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -34,6 +35,7 @@ var System = system.System{
 	KeyUse:     "Give it to an SDK as API key or write key, with %s as host.",
 	Operations: new(analyticsapi.API).Operations(),
 	Missing:    "analytics does not run in this instance",
+	Pages:      analyticsconsole.Pages,
 	Commands:   analyticscli.Commands,
 	First:      analyticscli.First,
 	Bounds: func(c *config.Loaded) system.Bounds {
