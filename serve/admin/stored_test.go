@@ -15,7 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/analytics"
@@ -26,9 +26,9 @@ import (
 )
 
 // storedDesk is an API over one event of one person.
-func storedDesk(t *testing.T, rows warehouse.Reader, e *event.Event) (*desk, *memoryperson.Store) {
+func storedDesk(t *testing.T, rows warehouse.Reader, e *event.Event) (*desk, person.Store) {
 	t.Helper()
-	ps, persons := tableproject.Memory(), memoryperson.New(memoryperson.Options{})
+	ps, persons := tableproject.Memory(), tableperson.Memory(tableperson.Options{})
 	if err := ps.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}

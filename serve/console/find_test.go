@@ -25,7 +25,8 @@ func (lives) Lookups(id, _ string) []answer.Lookup {
 		}
 		if strings.HasPrefix(id, "two") {
 			hits = append(hits, answer.JobHit("delivery", "q", "shop"+said, id, "a job"+said),
-				api.Thing{Kind: "person", System: "delivery", ID: id, Text: "a person" + said, Operation: "getPerson", Parameters: map[string]string{}})
+				api.Thing{Kind: "person", System: "delivery", ID: id, Text: "a person" + said, Operation: "getPerson", Parameters: map[string]string{"project": "shop", "distinct_id": id}},
+				api.Thing{Kind: "catalogue", System: "delivery", ID: id, Text: "a catalogue" + said, Operation: "listProjects", Parameters: map[string]string{}})
 		}
 		return hits, nil
 	}}, {Where: "cellar" + said, Not: "it is locked" + said}}
@@ -52,8 +53,8 @@ func TestTheBoxFindsEverything(t *testing.T) {
 		}
 	}
 	page := w.Page("/console/find?q=two")
-	w.Has(page, "an order · delivery · shop", "a job", "person", "getPerson", "delivery: queue", "delivery: cellar: it is locked")
-	for _, href := range []string{`href="/console/explain?id=two&amp;owner=shop&amp;system=delivery"`, `href="/console/queues/q/job?id=two&amp;tenant=shop"`, `href="/console/reference#getPerson"`} {
+	w.Has(page, "an order · delivery · shop", "a job", "person", "a catalogue", "listProjects", "delivery: queue", "delivery: cellar: it is locked")
+	for _, href := range []string{`href="/console/explain?id=two&amp;owner=shop&amp;system=delivery"`, `href="/console/queues/q/job?id=two&amp;tenant=shop"`, `href="/console/analytics/person?distinct_id=two&amp;project=shop"`, `href="/console/reference#listProjects"`} {
 		if !strings.Contains(page, href) {
 			t.Errorf("the page has no %s", href)
 		}

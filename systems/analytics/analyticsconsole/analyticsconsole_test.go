@@ -20,7 +20,7 @@ import (
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
 	"github.com/tidemill/tidemill/state/person"
-	"github.com/tidemill/tidemill/state/person/memoryperson"
+	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
@@ -34,7 +34,7 @@ import (
 type world struct {
 	*consoletest.Browser
 	rows     *memorywarehouse.Store
-	persons  *memoryperson.Store
+	persons  person.Store
 	names    definition.Definitions
 	projects project.Store
 	n        int
@@ -44,7 +44,7 @@ var shop = project.Project{ID: project.ID("shop"), Name: "shop"}
 
 func newWorld(t *testing.T, base string, runs bool) *world {
 	t.Helper()
-	w := &world{rows: memorywarehouse.New(), persons: memoryperson.New(memoryperson.Options{}), names: tabledefinition.Memory(), projects: tableproject.Memory()}
+	w := &world{rows: memorywarehouse.New(), persons: tableperson.Memory(tableperson.Options{}), names: tabledefinition.Memory(), projects: tableproject.Memory()}
 	common := &answer.Common{Projects: w.projects}
 	room := admin.Room{Does: (&analyticsapi.API{Common: common, Persons: w.persons, Events: w.rows, Definitions: w.names}).Operations()}
 	if !runs {
