@@ -118,6 +118,9 @@ func printSums(e command.Env, r *api.Audit) {
 	if r.Stored != nil {
 		row("rows in the warehouse", uint64(*r.Stored))
 	}
+	if r.Removed > 0 {
+		row("removed by age or size", uint64(r.Removed))
+	}
 }
 
 type statusCmd struct{ command.Remote }

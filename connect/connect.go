@@ -130,6 +130,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 		return nil, err
 	}
 	i.offerBackup(api)
+	i.Loops = append(i.Loops, i.Retention()...)
 	if err := i.handle(api); err != nil {
 		return nil, err
 	}
@@ -158,13 +159,10 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 		return err
 	}
 	api.Trail = done
-	i.Loops = append(i.Loops, flow.Loop{Name: "audit trail", Every: time.Hour, Do: func(ctx context.Context) error {
-		for {
-			if n, err := done.Expire(ctx, i.Now().Add(-admin.KeptTrail), 2*admin.MostTrail); n == 0 || err != nil { // with their ends
-				return err
-			}
-		}
-	}})
+	i.Retain("audit trail", func(ctx context.Context) (int64, bool, error) {
+		n, err := done.Expire(ctx, i.Now().Add(-admin.KeptTrail), 2*admin.MostTrail) // with their ends
+		return int64(n), n > 0, err
+	})
 	i.Loops = append(i.Loops, flow.Loop{Name: "sessions", Every: 10 * time.Minute, Do: func(ctx context.Context) error {
 		for {
 			if n, err := people.Sweep(ctx, i.Now(), 1000); n == 0 || err != nil {

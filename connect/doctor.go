@@ -20,6 +20,7 @@ func (i *Instance) doctor(ctx context.Context) []preflight.Finding {
 			fs = append(fs, checkPipeline(e))
 		}
 	}
+	fs = append(fs, i.Retained()...)
 	for _, look := range i.Looks() {
 		fs = append(fs, look(ctx)...)
 	}

@@ -47,6 +47,8 @@ type Host struct {
 	Uses  []string    // what the systems run on, a line each, for people
 	Loops []flow.Loop // of no system's own
 
+	retained []*retained // in their order
+
 	servers map[string]any // by product and address
 	file    *File          // nil: no role is in it
 	looks   []Look

@@ -145,6 +145,7 @@ type Audit struct {
 	*Books
 	Damaged   uint64   `json:"damaged,omitempty"`   // dead without a dead letter: found damaged at the source, and kept apart there
 	Stored    *int64   `json:"stored,omitempty"`    // rows in the warehouse, counted there
+	Removed   int64    `json:"removed,omitempty"`   // rows that the warehouse had, and removed by age or size
 	Emitted   uint64   `json:"emitted,omitempty"`   // jobs of partners
 	Queues    []Books  `json:"queues,omitempty"`    // of a system of several
 	Pipelines []Books  `json:"pipelines,omitempty"` // of a system of several

@@ -25,6 +25,7 @@ type Audit struct {
 	Letters deadletter.Account `json:"dead_letters"` // what became of the dead
 	Damaged int                `json:"damaged"`      // dead without a dead letter: found damaged at the source, and kept apart there
 	Stored  int64              `json:"stored"`       // rows in the warehouse, counted there
+	Removed int64              `json:"removed"`      // rows that the warehouse had, and removed by age or size
 	Faults  []string           `json:"faults"`       // what does not add up, in words
 }
 
@@ -52,8 +53,14 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	if err != nil {
 		return Audit{}, err
 	}
+	var removed int64
+	if t, ok := s.parts.Warehouse.(warehouse.Trimmer); ok {
+		if removed, err = t.Removed(ctx); err != nil {
+			return Audit{}, err
+		}
+	}
 	a := Audit{System: Name, Accepted: books.Accepted, Delivered: books.Settled.Delivered, Skipped: books.Settled.Skipped,
-		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Damaged: damaged, Faults: []string{},
+		Dead: books.Settled.Dead, InFlight: books.Pending, Lost: books.Lost, Stored: stored, Removed: removed, Damaged: damaged, Faults: []string{},
 		Letters: deadletter.AccountOf(dead)}
 	fault := func(wrong bool, what string) {
 		if wrong {
@@ -70,7 +77,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 	// is delivered too. Such an event is in both books, and once in the warehouse.
 	both := max(int64(a.Letters.Put)-int64(lettered), 0)
 	f, ok := s.parts.Warehouse.(warehouse.Forgetter)
-	fault(!(ok && f.Forgets()) && stored < int64(a.Delivered+a.Letters.Replayed)-both, "events were delivered that the warehouse does not have")
+	fault(!(ok && f.Forgets()) && stored+removed < int64(a.Delivered+a.Letters.Replayed)-both, "events were delivered that the warehouse does not have")
 	a.Balanced = len(a.Faults) == 0
 	return a, nil
 }

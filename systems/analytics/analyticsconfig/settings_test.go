@@ -26,3 +26,21 @@ func TestFlushesFollowTheWarehouse(t *testing.T) {
 		}
 	}
 }
+
+func TestKeepIsForTheEmbeddedWarehouse(t *testing.T) {
+	for _, c := range []struct {
+		flags map[string]string
+		ok    bool
+	}{
+		{map[string]string{"analytics.keep": "90d", "analytics.keep_most": "5GB"}, true},
+		{map[string]string{"analytics.keep": "90d", "clickhouse.url": "http://ch:8123"}, false},
+		{map[string]string{"analytics.keep_most": "5GB", "clickhouse.url": "http://ch:8123"}, false},
+		{map[string]string{"analytics.keep": "1h"}, false},
+		{map[string]string{"analytics.keep": "-1d"}, false},
+		{map[string]string{"analytics.keep_most": "1KB"}, false},
+	} {
+		if _, err := (config.Schema{Group}).Load(config.Layers{Flags: c.flags}); (err == nil) != c.ok {
+			t.Errorf("%v: %v", c.flags, err)
+		}
+	}
+}

@@ -110,7 +110,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Loops = append(w.Loops, w.warningsKept(b.warehouse)...)
+	w.retainEvents(b.warehouse, c)
 	w.Loops = append(w.Loops, flow.Loop{Name: "country database", Every: time.Minute, AtStart: true, Do: geo.Refresh})
 	if c.Heartbeat != "" {
 		w.Loops = append(w.Loops, w.Heartbeat(c.Heartbeat))

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 	"github.com/tidemill/tidemill/systems/analytics"
+	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/sqlitewarehouse"
@@ -121,13 +122,20 @@ func personsIn(ctx context.Context, f *system.File) (person.Store, error) {
 	return tableperson.New(persons, moves, lists, tableperson.Options{})
 }
 
-// warningsKept forgets warnings where the warehouse does not do it by itself.
-func (w *wiring) warningsKept(store warehouse.Store) []flow.Loop {
-	e, ok := store.(warehouse.Expirer)
-	if !ok {
-		return nil
+// retainEvents forgets warnings and old events where the warehouse does not do it by itself.
+func (w *wiring) retainEvents(store warehouse.Store, c *analyticsconfig.Settings) {
+	if e, ok := store.(warehouse.Expirer); ok {
+		w.Retain("warnings", func(ctx context.Context) (int64, bool, error) {
+			return e.Expire(ctx, w.Now().Add(-warehouse.KeepWarnings))
+		})
 	}
-	return []flow.Loop{{Name: "old warnings", Every: time.Hour, Do: func(ctx context.Context) error {
-		return e.Expire(ctx, w.Now().Add(-warehouse.KeepWarnings))
-	}}}
+	if t, ok := store.(warehouse.Trimmer); ok && (c.Keep > 0 || c.KeepMost > 0) {
+		w.Retain("events", func(ctx context.Context) (int64, bool, error) {
+			var before time.Time
+			if c.Keep > 0 {
+				before = w.Now().Add(-c.Keep)
+			}
+			return t.Trim(ctx, before, int64(c.KeepMost))
+		})
+	}
 }

@@ -96,8 +96,22 @@ const KeepWarnings = 30 * 24 * time.Hour
 // An Expirer is a warehouse that does not forget old warnings by itself: call it now and
 // then with the time KeepWarnings ago.
 type Expirer interface {
-	// Expire removes the warnings from before then.
-	Expire(ctx context.Context, before time.Time) error
+	// Expire removes warnings from before then, about a thousand, and says how many, and whether there
+	// are more.
+	Expire(ctx context.Context, before time.Time) (n int64, more bool, err error)
+}
+
+// A Trimmer is a warehouse that removes old events when it is told to. An event that was removed is
+// still known: sent again, it is a duplicate. Whatever waits or is in work is not in the warehouse
+// yet.
+type Trimmer interface {
+	// Trim removes events of before a time, by their timestamps, whatever project they are of (zero:
+	// none), and those that were stored first as long as the rows of all have more than so many bytes
+	// together (0: none). The one that was stored last stays. A call removes some hundred events, or
+	// tidies as much, and says how many and whether there is more to do.
+	Trim(ctx context.Context, before time.Time, most int64) (n int64, more bool, err error)
+	// Removed is how many events Trim has ever removed. Count does not have them.
+	Removed(ctx context.Context) (int64, error)
 }
 
 // A Forgetter is a warehouse that may have fewer rows than were delivered to it: old rows

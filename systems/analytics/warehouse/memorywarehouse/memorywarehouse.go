@@ -121,14 +121,15 @@ func (s *Store) Warn(ctx context.Context, ws []warehouse.Warning) error {
 }
 
 // Expire implements warehouse.Expirer.
-func (s *Store) Expire(ctx context.Context, before time.Time) error {
+func (s *Store) Expire(ctx context.Context, before time.Time) (n int64, more bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return 0, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	had := len(s.warnings)
 	s.warnings = slices.DeleteFunc(s.warnings, func(w warning) bool { return w.At.Before(before) })
-	return nil
+	return int64(had - len(s.warnings)), false, nil
 }
 
 // Events implements warehouse.Reader.

@@ -71,8 +71,8 @@ type batch struct {
 }
 
 type count struct {
-	project uuid.UUID
-	events  int64
+	project       uuid.UUID
+	events, bytes int64
 }
 
 const rowArgs = 12
@@ -98,7 +98,6 @@ func (b *batch) prepare(rows []*event.Event, took []warehouse.Outcome, says []in
 		b.of = append(b.of, i)
 		context = appendContext(context, e)
 		ends = append(ends, len(context))
-		b.count(e.Project)
 	}
 	b.args, b.entries = make([]any, 0, rowArgs*len(b.of)), make([]idset.Entry, 0, len(b.of))
 	all, start := string(context), 0
@@ -108,6 +107,7 @@ func (b *batch) prepare(rows []*event.Event, took []warehouse.Outcome, says []in
 		if ends[k] > start {
 			c = all[start:ends[k]]
 		}
+		b.count(e.Project, rowBytes+len(e.Name)+len(e.DistinctID)+ends[k]-start+len(e.Properties)+len(e.UserProperties))
 		start = ends[k]
 		b.args = append(b.args, e.Project[:], e.ID[:], e.Person[:], e.Name, e.Type, e.DistinctID,
 			e.Timestamp.UnixMilli(), e.IngestedAt.UnixMilli(), int64(e.Origin), c, object(e.Properties), object(e.UserProperties))
@@ -123,14 +123,15 @@ func again(e *event.Event, origins map[int64]uint64, row int64) warehouse.Outcom
 	return warehouse.Duplicate
 }
 
-func (b *batch) count(project uuid.UUID) {
+func (b *batch) count(project uuid.UUID, bytes int) {
 	for i := range b.counts {
-		if b.counts[i].project == project {
-			b.counts[i].events++
+		if c := &b.counts[i]; c.project == project {
+			c.events++
+			c.bytes += int64(bytes)
 			return
 		}
 	}
-	b.counts = append(b.counts, count{project, 1})
+	b.counts = append(b.counts, count{project, 1, int64(bytes)})
 }
 
 // positions are the rows that held ones were written to; 0: it was not.
@@ -176,7 +177,7 @@ func (s *Store) write(tx *sqlitedb.Tx, b *batch, of idset.Group) error {
 		b.entries[i].Pos = base + int64(i) + 1
 	}
 	for _, c := range b.counts {
-		if _, err := tx.Exec("INSERT INTO warehouse_count(project,events) VALUES(?,?) ON CONFLICT DO UPDATE SET events=events+excluded.events", c.project[:], c.events); err != nil {
+		if _, err := tx.Exec("INSERT INTO warehouse_count(project,events,bytes) VALUES(?,?,?) ON CONFLICT DO UPDATE SET events=events+excluded.events, bytes=bytes+excluded.bytes", c.project[:], c.events, c.bytes); err != nil {
 			return fmt.Errorf("count: %w", err)
 		}
 	}

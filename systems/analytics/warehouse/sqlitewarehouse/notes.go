@@ -90,18 +90,13 @@ func warningsQuery(oldest bool) string {
 const expireRows = 1000
 
 // Expire implements warehouse.Expirer.
-func (s *Store) Expire(ctx context.Context, before time.Time) error {
-	for {
-		var n int64
-		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
-			n, err = tx.Exec("DELETE FROM warehouse_warning WHERE id IN (SELECT id FROM warehouse_warning WHERE at < ? ORDER BY at LIMIT ?)", ceilMilli(before), expireRows)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("remove warnings from before %s: %w", before.Format(time.RFC3339), err)
-		}
-		if n < expireRows {
-			return nil
-		}
+func (s *Store) Expire(ctx context.Context, before time.Time) (n int64, more bool, err error) {
+	err = s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
+		n, err = tx.Exec("DELETE FROM warehouse_warning WHERE id IN (SELECT id FROM warehouse_warning WHERE at < ? ORDER BY at LIMIT ?)", ceilMilli(before), expireRows)
+		return err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("remove warnings from before %s: %w", before.Format(time.RFC3339), err)
 	}
+	return n, n == expireRows, nil
 }

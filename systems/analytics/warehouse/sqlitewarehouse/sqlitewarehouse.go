@@ -5,10 +5,8 @@
 //
 // Events are rows that are only appended. A set of their ids ensures that each is stored once.
 //
-// Events are kept for ever. Retention by age would delete rows of the table warehouse_event by
-// ranges of id (id grows with the time of storing), a thousand in one write, subtract them from
-// warehouse_count, and spare the newest row. Leftover ids do no harm: such an event is known, and
-// not stored again.
+// Trim removes old events, by ranges of id (id grows with the time of storing). Their ids stay in the
+// set: such an event is known, and not stored again.
 package sqlitewarehouse
 
 import (
@@ -44,6 +42,7 @@ type Store struct {
 	ids   *idset.Set
 	idOf  hasher
 	owner []byte // this store's mark in the file
+	trim  trimming
 
 	came bell.Bell // rung when events are stored
 }
@@ -51,6 +50,7 @@ type Store struct {
 var (
 	_ warehouse.Store   = (*Store)(nil)
 	_ warehouse.Expirer = (*Store)(nil)
+	_ warehouse.Trimmer = (*Store)(nil)
 )
 
 // New opens the warehouse in db and makes its tables. Only the newest Store of a file can
@@ -182,6 +182,10 @@ DROP TABLE warehouse_key;
 ALTER TABLE warehouse_index DROP COLUMN upto;
 ALTER TABLE warehouse_index ADD COLUMN unread INTEGER NOT NULL DEFAULT 0; -- events up to this id are not in the set yet
 UPDATE warehouse_index SET unread = (SELECT coalesce(max(id), 0) FROM warehouse_event);
+`, `
+ALTER TABLE warehouse_count ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;   -- of events
+ALTER TABLE warehouse_count ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- events, by Trim
+UPDATE warehouse_count SET bytes = (SELECT coalesce(sum(` + octets + `), 0) FROM warehouse_event e WHERE e.project = warehouse_count.project);
 `}
 
 // uuidText writes a column of 16 bytes as people write a UUID.

@@ -292,8 +292,17 @@ func warningsExpire(t *testing.T, h Harness) {
 	if err := h.Store.Warn(t.Context(), ws); err != nil {
 		t.Fatalf("Warn: %v", err)
 	}
-	if err := e.Expire(t.Context(), noon.Add(48*time.Hour)); err != nil {
-		t.Fatalf("Expire: %v", err)
+	sum := int64(0)
+	for more := true; more; {
+		var n int64
+		var err error
+		if n, more, err = e.Expire(t.Context(), noon.Add(48*time.Hour)); err != nil {
+			t.Fatalf("Expire: %v", err)
+		}
+		sum += n
+	}
+	if sum != 2400 {
+		t.Errorf("%d expired, want 2400", sum)
 	}
 	got, err := h.Store.Warnings(t.Context(), warehouse.WarningFilter{Project: projectA})
 	if err != nil || len(got) != 100 {
