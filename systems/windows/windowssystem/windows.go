@@ -33,6 +33,7 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/windowsapi"
 	"github.com/tidemill/tidemill/systems/windows/windowscli"
 	"github.com/tidemill/tidemill/systems/windows/windowsconfig"
+	"github.com/tidemill/tidemill/systems/windows/windowsconsole"
 	"github.com/tidemill/tidemill/systems/windows/windowsmetrics"
 )
 
@@ -77,6 +78,7 @@ var System = system.System{
 	Unit:       "record",
 	Operations: new(windowsapi.API).Operations(),
 	Missing:    "windows do not run in this instance",
+	Pages:      windowsconsole.Pages,
 	Commands:   windowscli.Commands,
 	First:      windowscli.First,
 	Room: func(c *config.Loaded) int64 {
