@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 	"github.com/tidemill/tidemill/systems/bridge/bridgecli"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconfig"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconsole"
 	"github.com/tidemill/tidemill/systems/bridge/bridgemetrics"
 )
 
@@ -53,6 +54,7 @@ var System = system.System{
 	Stateless:  true,
 	Operations: new(bridgeapi.API).Operations(),
 	Missing:    "the bridge does not run in this instance",
+	Pages:      bridgeconsole.Pages,
 	Commands:   func() []system.Command { return bridgecli.Commands(listen) },
 	First:      bridgecli.First,
 	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },

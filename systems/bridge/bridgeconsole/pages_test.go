@@ -1,0 +1,61 @@
+package bridgeconsole_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/serve/console/consoletest"
+	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeconsole"
+)
+
+// open is the page of a bridge that stands so.
+func open(t *testing.T, base string, b *bridgeapi.Bridge, err *error) *consoletest.Browser {
+	a := &bridgeapi.API{Status: func(context.Context) (bridgeapi.Bridge, error) { return *b, *err }}
+	return consoletest.New(t, admin.Parts{Rooms: []admin.Room{{Does: a.Operations()}}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: bridgeconsole.Pages, Runs: true}}})
+}
+
+func filled(said string) *bridgeapi.Bridge {
+	at := time.Now().Add(-time.Minute)
+	return &bridgeapi.Bridge{State: "running", Stream: "events" + said, Topic: "out" + said, AckTopic: "acks" + said, DeadTopic: "dead" + said, Length: 12, Pending: 5, Delayed: 2, Oldest: &at,
+		Consumers: []bridgeapi.BridgeConsumer{{Name: "one" + said, Pending: 5, Idle: 3}}, Published: 1200, Acknowledged: 1190, Refused: 4, Dead: 1, Unanswered: 3, Example: "1772366400000-7" + said}
+}
+
+func TestWhatHoldsOfAllPages(t *testing.T) {
+	var none error
+	consoletest.Holds(t, consoletest.Stage{
+		Open: func(t *testing.T, said, base string) *consoletest.Browser {
+			return open(t, base, filled(said), &none)
+		},
+		Pages: func(string) []string { return []string{"/console/bridge"} }, Seen: 1,
+	})
+}
+
+func TestThePageOfTheBridge(t *testing.T) {
+	var err error
+	b := filled("")
+	w := open(t, "", b, &err)
+	said := w.Page("/console/bridge")
+	w.Has(said, "12 entries", "5: handed out, and not ended; 2 of them failed", "1,200 to out", "1,190 on acks", "4 negative", "3 were published three times or more", "1772366400000-7", "one 5 3 s", "Pause")
+	if !strings.Contains(said, `href="/console/explain?id=1772366400000-7&amp;system=bridge"`) || !strings.Contains(said, `href="/console/pipelines/bridge/pause?back=%2Fconsole%2Fbridge"`) {
+		t.Errorf("an entry or the pause has no page: %s", said)
+	}
+	b.State = "paused"
+	w.Has(w.Page("/console/bridge"), "Resume")
+	*b = bridgeapi.Bridge{State: "running", Consumers: []bridgeapi.BridgeConsumer{}}
+	w.Has(w.Page("/console/bridge"), "Nothing is in the stream.", "tidemill bridge send", "the embedded one")
+	w.Who.Role = caller.Viewer
+	if strings.Contains(w.Page("/console/bridge"), "/pause") {
+		t.Error("a viewer is shown what admins may do")
+	}
+	w.Who = consoletest.Admin
+	err = errors.New("the stream is away")
+	w.Has(w.Page("/console/bridge"), "This part could not be read.", "the stream is away")
+}
