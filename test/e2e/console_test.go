@@ -68,7 +68,7 @@ delivery:
 `, corp.URL, providertest.Client, providertest.Secret, partner.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := process.New(t, []string{"delivery", "--config", file}, []string{"TIDEMILL_LOG_LEVEL=warn"})
+	in := process.New(t, []string{"delivery", "windows", "--config", file}, []string{"TIDEMILL_LOG_LEVEL=warn"})
 	in.Start()
 	corp.Set(func() { corp.Down = false })
 	id := func(n int) string { return fmt.Sprintf("5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a%02d", n) }

@@ -36,7 +36,7 @@ async function login(c) {
 
 const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
 
-const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
+const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'windows', 'windows?state=parked', 'windows/files', 'windows/search?q=', 'bridge', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
   'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'owners', 'owners/one?owner=shop', 'explain', 'audit?check=yes', 'access', 'access/users/add', 'access/tokens/make', 'books', 'instances', 'health', 'config', 'reference', 'me', 'menu', 'find?q=nowhere', 'nowhere']
 
 for (const colorScheme of ['light', 'dark']) {

@@ -2,12 +2,10 @@
 package deliveryconsole
 
 import (
-	"context"
 	"embed"
 	"html/template"
 	"strconv"
 
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -54,21 +52,11 @@ func showPartners(v *page.Visit) (*page.View, error) {
 	return &page.View{File: "partners", Title: "Partners", Section: "partners", Live: true, Body: page.Listed(v, deliveryapi.ListPartners, &operation.None{})}, nil
 }
 
-// onePage is one partner.
-type onePage struct {
-	deliveryapi.OnePartnerStatus
-	History page.Part[api.History]
-}
-
 func showPartner(v *page.Visit) (*page.View, error) {
 	name := v.R.PathValue("name")
 	p, err := page.Call(v, deliveryapi.GetPartner, &deliveryapi.OnePartner{Partner: name})
 	if err != nil {
 		return nil, err
 	}
-	one := &onePage{OnePartnerStatus: p}
-	one.History = page.Look(v, func(ctx context.Context) (api.History, error) {
-		return api.GetHistory.Call(ctx, v.API, &api.HistoryOf{Series: "partner:" + name})
-	})
-	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: one}, nil
+	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &p}, nil
 }
