@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/sink/httpsink"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
@@ -19,10 +18,10 @@ import (
 type Trial struct {
 	ID      string // that the partner gets
 	Site    string
-	Takes   bool            // the event would be routed to it
-	Why     string          // it would not, or its condition failed
-	Request *httpsink.Shown // nil: the mapping refuses the event
-	Refused error           // by the mapping; nil: it does not
+	Takes   bool             // the event would be routed to it
+	Why     string           // it would not, or its condition failed
+	Request *partner.Request // nil: the mapping refuses the event
+	Refused error            // by the mapping; nil: it does not
 
 	Sent *partner.Attempt // nil: nothing was sent
 }

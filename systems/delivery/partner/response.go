@@ -35,3 +35,6 @@ func Repeatable(err error) error {
 
 // Attempt is one request to a partner and what came of it.
 type Attempt = httpsink.Attempt
+
+// Request is one as it would be sent, to be looked at.
+type Request = httpsink.Shown
