@@ -132,13 +132,14 @@ func (c *configReferenceCmd) Run(e command.Env) error {
 		Allow   string   `json:"allow,omitempty"`
 		Env     []string `json:"env,omitempty"`
 		Flag    string   `json:"flag,omitempty"`
+		Reload  bool     `json:"reload,omitempty"` // a reload applies it
 	}
 	out := []setting{}
 	for _, f := range all {
-		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env, f.Flag})
+		out = append(out, setting{f.Path, f.Default, f.Help, f.Allow, f.Env, f.Flag, f.Reload})
 	}
 	for _, p := range parts {
-		out = append(out, setting{Name: p.Path, Help: p.Help, Allow: p.Form})
+		out = append(out, setting{Name: p.Path, Help: p.Help, Allow: p.Form, Reload: p.Reload})
 	}
 	return command.PrintJSON(e.Out, out)
 }

@@ -155,7 +155,7 @@ func (s *session) serve(p admin.Parts) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	p.Config, p.Owners = cfg, systems.All().Owners()
+	p.Config, p.Owners = func() *config.Loaded { return cfg }, systems.All().Owners()
 	if p.Rooms == nil {
 		p.Rooms = systems.All().Rooms(nil)
 	}

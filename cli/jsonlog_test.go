@@ -95,7 +95,7 @@ func TestInJSONAllOutputIsJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s == syscall.SIGHUP {
-				first = append(first, next(lines, "SIGHUP: settings are read at the start only; restart to change them")...)
+				first = append(first, next(lines, "configuration reloaded")...)
 			}
 		}
 		all := append(first, next(lines, "")...)

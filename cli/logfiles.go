@@ -10,12 +10,12 @@ import (
 
 // logTo is the log of what runs: on standard error, and in files too where the configuration
 // names a folder. What goes wrong with these is told on standard error; end closes them.
-func logTo(c *config.LogFiles, l config.Log, e command.Env) (log *slog.Logger, end func() error, err error) {
-	log = command.Logger(l, e, false)
+func logTo(c *config.LogFiles, l config.Log, e command.Env, level slog.Leveler) (log *slog.Logger, end func() error, err error) {
+	log = command.LoggerAt(l, e, level)
 	if c.Folder == "" {
 		return log, func() error { return nil }, nil
 	}
-	files, err := logfiles.Open(logfiles.Options{Folder: c.Folder, Level: l.Slog(), Most: int64(c.Most),
+	files, err := logfiles.Open(logfiles.Options{Folder: c.Folder, Level: level, Most: int64(c.Most),
 		Keep: logfiles.Keep{Debug: c.Debug, Info: c.Info, Warn: c.Warn, Error: c.Error},
 		Failed: func(err error) {
 			if err != nil {

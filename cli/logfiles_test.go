@@ -20,7 +20,7 @@ func TestTheLogInFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	log, end, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs})
+	log, end, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs}, c.Log.Slog())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestTheLogInFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.LogFiles.Folder = filepath.Join(folder, "file")
-	if _, _, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs}); err == nil || !strings.Contains(err.Error(), c.LogFiles.Folder) {
+	if _, _, err := logTo(&c.LogFiles, c.Log, command.Env{Table: systems.All(), Err: &errs}, c.Log.Slog()); err == nil || !strings.Contains(err.Error(), c.LogFiles.Folder) {
 		t.Errorf("a folder that is a file: %v", err)
 	}
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,22 +46,13 @@ SIGTERM and Ctrl-C stop it in order: no event is lost. A second one stops it at 
 }
 
 func (c *runCmd) Run(ctx context.Context, e command.Env) error {
-	flags := c.flags.given()
-	if c.Listen != "" {
-		flags["listen"] = c.Listen
-	}
-	if c.Log != "" {
-		flags["log.level"] = c.Log
-	}
-	more, err := command.ProjectFlags(c.Project)
-	if err != nil {
+	if err := c.fix(); err != nil {
 		return err
 	}
-	if err := named(e.Table, c.Systems, flags); err != nil {
+	cfg, err := c.read(e)
+	if _, usage := errors.AsType[command.UsageError](err); usage {
 		return err
 	}
-	cfg, err := c.Read(e, flags)
-	cfg.Projects = append(cfg.Projects, more...)
 	systems := e.Table.Configured(cfg)
 	if err := c.flags.check(systems); err != nil {
 		return err
@@ -68,15 +61,16 @@ func (c *runCmd) Run(ctx context.Context, e command.Env) error {
 	if c.NoAuth {
 		err = errors.Join(err, cfg.CheckNoAuth())
 	}
-	l := cfg.LogOf(systems)
+	l, level := cfg.LogOf(systems), &slog.LevelVar{}
+	level.Set(l.Slog())
 	if err != nil {
 		return inLog(l, command.Logger(l, e, false), command.WrongConfig{Err: err})
 	}
-	log, closeLog, err := logTo(&cfg.LogFiles, l, e)
+	log, closeLog, err := logTo(&cfg.LogFiles, l, e, level)
 	if err != nil {
 		return inLog(l, command.Logger(l, e, false), err)
 	}
-	return errors.Join(inLog(l, log, c.run(ctx, e, cfg, systems, &teller{e: e, log: log, json: l.Format == "json"})), closeLog())
+	return errors.Join(inLog(l, log, c.run(ctx, e, cfg, systems, &teller{e: e, log: log, level: level, json: l.Format == "json"})), closeLog())
 }
 
 // run runs the systems until ctx ends.
@@ -85,7 +79,8 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 	for _, w := range command.Warnings(e, cfg) {
 		tell.log.Warn("this setting is probably a mistake", "what", w)
 	}
-	defer ignoreHangup(tell.log)()
+	hangup, unhang := onHangup(tell.log)
+	defer unhang()
 	bounded, unbound := context.WithCancel(ctx)
 	var memory sync.WaitGroup
 	memory.Go(func() { boundMemory(bounded, e.Getenv, roomOf(e.Table, cfg, systems)) })
@@ -98,7 +93,7 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 	if err := ownfile.Folder(cfg.Data); err != nil {
 		return err
 	}
-	in, err := connect.Open(ctx, e.Table, cfg, connect.Options{Version: e.Version, Systems: systems, Log: tell.log, NoAuth: c.NoAuth})
+	in, err := connect.Open(ctx, e.Table, cfg, connect.Options{Version: e.Version, Systems: systems, Log: tell.log, Level: tell.level, Load: func() (*config.Loaded, error) { return c.read(e) }, NoAuth: c.NoAuth})
 	if err != nil {
 		return err
 	}
@@ -114,6 +109,7 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 		return errors.Join(err, server.Close())
 	}
 	tell.firstEvents(cfg, systems, names, url, c.NoAuth)
+	hangup(func() { _, _ = in.ReloadBy(ctx, "SIGHUP") }) // the log has what came of it
 	told := make(chan struct{})
 	untell := context.AfterFunc(ctx, func() {
 		defer close(told)
@@ -127,6 +123,36 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 		return err
 	}
 	return tell.stopped()
+}
+
+// fix finds the file, and makes its path one that stays right.
+func (c *runCmd) fix() (err error) {
+	if c.Config = c.File(); c.Config != "" {
+		c.Config, err = filepath.Abs(c.Config)
+	}
+	return err
+}
+
+// read reads the configuration: file, environment and the flags of this run. With an error comes what
+// could be read.
+func (c *runCmd) read(e command.Env) (*config.Loaded, error) {
+	flags := c.flags.given()
+	if c.Listen != "" {
+		flags["listen"] = c.Listen
+	}
+	if c.Log != "" {
+		flags["log.level"] = c.Log
+	}
+	more, err := command.ProjectFlags(c.Project)
+	if err != nil {
+		return nil, err
+	}
+	if err := named(e.Table, c.Systems, flags); err != nil {
+		return nil, err
+	}
+	cfg, err := c.Read(e, flags)
+	cfg.Projects = append(cfg.Projects, more...)
+	return cfg, err
 }
 
 // named puts the systems of the command line over those of environment and file. It refuses

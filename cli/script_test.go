@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 //
 //	start ARGS…               tidemill run ARGS…, until it is ready; sets TIDEMILL_SERVER, KEY and TIDEMILL_DATA, where its token is
 //	end [SIGNAL]              ends it and wants exit status 0; its output is in run.out, run.err
-//	hangup                    sends it SIGHUP, and waits until it has said something about that
+//	hangup                    sends it SIGHUP, and waits until the log has what came of it
 //	filled FILE TEXT          waits until a file has a text, for 20s
 //	follow REGEXP             runs the commands that start showed for a first event; the last one's output matches at last
 //	eventually REGEXP ARGS…   tidemill ARGS… until its output matches, for 20s

@@ -56,8 +56,8 @@ func newSession(t *testing.T) *session {
 	if err := sites.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	a := &deliveryapi.API{Common: &answer.Common{Projects: sites, Queues: s.queues}, Delivery: s.partners, Config: cfg}
-	api := admin.New(admin.Parts{NoAuth: true, Config: cfg, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters,
+	a := &deliveryapi.API{Common: &answer.Common{Projects: sites, Queues: s.queues}, Delivery: s.partners, Config: func() *config.Loaded { return cfg }}
+	api := admin.New(admin.Parts{NoAuth: true, Config: func() *config.Loaded { return cfg }, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters,
 		Bulk: tablebulk.Memory(), Once: tableledger.Memory(tableledger.Options{})})
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)

@@ -24,6 +24,7 @@ import (
 type teller struct {
 	e     command.Env
 	log   *slog.Logger
+	level *slog.LevelVar
 	json  bool
 	begun time.Time
 }
@@ -125,19 +126,27 @@ func inLog(l config.Log, log *slog.Logger, err error) error {
 	return errLogged
 }
 
-// ignoreHangup lets the process outlive its terminal, and tells whoever sends SIGHUP to have the
-// settings read again that they are read at the start.
-func ignoreHangup(log *slog.Logger) (end func()) {
-	hangups := make(chan os.Signal, 1)
+// onHangup lets the process outlive its terminal. What do does at SIGHUP begins once it is given;
+// of several signals meanwhile the last counts.
+func onHangup(log *slog.Logger) (do func(func()), end func()) {
+	hangups, given := make(chan os.Signal, 1), make(chan func(), 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range hangups {
-			log.Warn("SIGHUP: settings are read at the start only; restart to change them")
+		reload := func() { log.Warn("SIGHUP: nothing is read again while this is starting") }
+		for {
+			select {
+			case reload = <-given:
+			case _, on := <-hangups:
+				if !on {
+					return
+				}
+				reload()
+			}
 		}
 	}()
-	return func() {
+	return func(f func()) { given <- f }, func() {
 		signal.Stop(hangups)
 		close(hangups)
 		<-done

@@ -17,7 +17,8 @@ import (
 // number in one that ends in _MS is milliseconds), flag the flag of tidemill run, default
 // the default as it would be written or the rule for it (see Machine), help the meaning;
 // of, range and need what is allowed (see limits), allow the same in words where they
-// cannot say it; unit="ms" makes a bare number milliseconds. The settings of systems are commented out in the file that
+// cannot say it; reload="true" that a reload applies it while the process runs: what has no such
+// tag needs a restart; unit="ms" makes a bare number milliseconds. The settings of systems are commented out in the file that
 // init writes, because that one of them is given says something.
 type Config struct {
 	Systems  []string  `yaml:"systems" env:"TIDEMILL_SYSTEMS" help:"the systems that run; tidemill run with names of its own runs those instead. Empty: all that are configured, and analytics where none is" allow:"names, separated by commas"`
@@ -29,7 +30,7 @@ type Config struct {
 	Admin    Admin     `yaml:"admin"`
 	Console  Console   `yaml:"console"`
 	HTTP     HTTP      `yaml:"http"`
-	Projects []Project `yaml:"projects" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
+	Projects []Project `yaml:"projects" reload:"true" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
 
 	Redis      Redis      `yaml:"redis"`
 	Postgres   Postgres   `yaml:"postgres"`

@@ -9,8 +9,9 @@ import (
 
 // listOf is a setting that is a list of groups, with its elements now.
 type listOf struct {
-	path  string
-	value reflect.Value
+	path   string
+	value  reflect.Value
+	reload bool // a reload applies what changes in it
 }
 
 // lists are those of c, in the order of the structs.
@@ -30,7 +31,7 @@ func listsIn(group reflect.Value, prefix string) (all []listOf) {
 		case t.Type.Kind() == reflect.Struct:
 			all = append(all, listsIn(v, path+".")...)
 		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
-			all = append(all, listOf{path, v})
+			all = append(all, listOf{path, v, t.Tag.Get("reload") == "true"})
 		}
 	}
 	return all
@@ -44,13 +45,15 @@ type Part struct {
 	Path string // group.list[].part
 	Form string // what it is written like, in words
 	Help string
+
+	Reload bool // a reload applies what changes in the list
 }
 
 // PartsOf lists the settings of the elements of lists that a name is of, as ReferenceOf does.
 func (s Schema) PartsOf(name string) (all []Part) {
 	for _, l := range s.blank().lists() {
 		for _, p := range partsOf(l.path+"[]", l.element()) {
-			if p.is(name) {
+			if p.Reload = l.reload; p.is(name) {
 				all = append(all, p)
 			}
 		}
@@ -67,7 +70,7 @@ func (p *Part) is(name string) bool {
 
 func partsOf(path string, t reflect.Type) (all []Part) {
 	for _, m := range membersOf(t) {
-		p := Part{path + "." + m.name, formOf(m.of), m.field.Tag.Get("help")}
+		p := Part{Path: path + "." + m.name, Form: formOf(m.of), Help: m.field.Tag.Get("help")}
 		of, below := m.of, p.Path
 		for of.Kind() == reflect.Pointer {
 			of = of.Elem()
@@ -102,6 +105,9 @@ func (s Schema) describe(w io.Writer, name, indent string) (bool, error) {
 		}
 		if len(lines) == 0 {
 			continue
+		}
+		if l.reload {
+			fmt.Fprintf(&b, "%s# %s\n", indent, reloadNote)
 		}
 		fmt.Fprintf(&b, "%s# each of %s has:\n", indent, l.path)
 		// What its expressions have, and the like.

@@ -21,6 +21,7 @@ type Field struct {
 	Help    string
 	Allow   string
 	Secret  bool
+	Reload  bool // a reload applies it while the process runs
 
 	value   reflect.Value
 	limits  limits
@@ -55,7 +56,7 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 
 func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Duration) Field {
 	f := Field{Path: path, Flag: t.Tag.Get("flag"), Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
-		Secret: strings.HasSuffix(t.Type.String(), "Secret"), value: v, bare: bare}
+		Secret: strings.HasSuffix(t.Type.String(), "Secret"), Reload: t.Tag.Get("reload") == "true", value: v, bare: bare}
 	if e := t.Tag.Get("env"); e != "" {
 		f.Env = strings.Split(e, ",")
 	}
@@ -81,8 +82,10 @@ func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Dura
 func (f *Field) rule() bool { return isRule(f.Default) }
 
 // Group is the first part of its path, like redis; empty: it has no other part.
-func (f *Field) Group() string {
-	group, _, in := strings.Cut(f.Path, ".")
+func (f *Field) Group() string { return groupOf(f.Path) }
+
+func groupOf(path string) string {
+	group, _, in := strings.Cut(path, ".")
 	if !in {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/project"
@@ -16,8 +17,40 @@ import (
 const LeastKey = 16
 
 // Secret finds a secret that settings name: the value of a variable, or of the file that
-// NAME_FILE names.
+// NAME_FILE names, as it was when it was first asked for.
 func (c *Loaded) Secret(name string) (tidemill.Secret, bool) {
+	if c.secrets == nil { // nothing loaded it
+		return tidemill.Secret{}, false
+	}
+	return c.secrets.of(name, func() (tidemill.Secret, bool) { return c.readSecret(name) })
+}
+
+// secrets are those that were read, by their names.
+type secrets struct {
+	mu  sync.Mutex
+	all map[string]tidemill.Secret // zero: there is none
+}
+
+func (s *secrets) of(name string, read func() (tidemill.Secret, bool)) (tidemill.Secret, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, known := s.all[name]; known {
+		return v, !v.IsZero()
+	}
+	v, found := read()
+	s.all[name] = v
+	return v, found
+}
+
+// known is a secret that was read.
+func (s *secrets) known(name string) (v tidemill.Secret, read bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, read = s.all[name]
+	return v, read
+}
+
+func (c *Loaded) readSecret(name string) (tidemill.Secret, bool) {
 	if c.getenv == nil {
 		return tidemill.Secret{}, false
 	}

@@ -38,6 +38,8 @@ type Loaded struct {
 	named  []string            // variables whose names begin as ours do, as far as the file has them
 	places map[string][]string // of the elements of a list, by its path: FILE:LINE and a colon
 	getenv func(string) string
+
+	secrets *secrets // that were asked for
 }
 
 // ByFile says whether the file set a setting, and nothing later.

@@ -7,7 +7,7 @@ import (
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged"`
+	Level  string `yaml:"level" reload:"true" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged"`
 	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT" default:"text" of:"text|json" help:"text for people, json for machines"`
 }
 

@@ -39,6 +39,9 @@ func (s Schema) WriteReference(w io.Writer) error {
 	return write(w, all, true, notes)
 }
 
+// reloadNote says of a setting that it needs no restart.
+const reloadNote = "a reload applies it"
+
 // notes explain a setting.
 func notes(f *Field) []string {
 	notes := []string{f.Help}
@@ -50,6 +53,9 @@ func notes(f *Field) []string {
 	}
 	if f.Flag != "" {
 		notes = append(notes, "flag: --"+f.Flag)
+	}
+	if f.Reload {
+		notes = append(notes, reloadNote)
 	}
 	return notes
 }

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // Schema is every setting of a process: the common ones, which are Config, and behind them
@@ -54,7 +56,7 @@ func (g *group) value() reflect.Value { return reflect.ValueOf(g.settings).Elem(
 
 // blank is a configuration without values.
 func (s Schema) blank() *Loaded {
-	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}, places: map[string][]string{}, wrong: map[string]error{}}
+	c := &Loaded{From: map[string]string{}, layers: map[string]layer{}, places: map[string][]string{}, wrong: map[string]error{}, secrets: &secrets{all: map[string]tidemill.Secret{}}}
 	for _, g := range s {
 		c.groups = append(c.groups, group{g, g.New(c)})
 	}

@@ -38,7 +38,9 @@ type Options struct {
 	Version string
 	Systems []string // which to build; empty: those that are Configured
 	Log     *slog.Logger
-	Now     func() time.Time // nil: time.Now
+	Level   *slog.LevelVar                 // of Log, which a reload sets; nil: it stays
+	Load    func() (*config.Loaded, error) // reads the configuration again, for a reload; nil: there is none
+	Now     func() time.Time               // nil: time.Now
 
 	// Token is what the API asks for where admin.key is not set. Zero: the token in the data folder,
 	// which is made if there is none.
@@ -50,6 +52,9 @@ type Options struct {
 type Instance struct {
 	*system.Host
 	options   Options
+	table     system.Table
+	inside    http.Handler // the API, for requests of this process
+	reloads   reloading
 	mux       *http.ServeMux    // of the common listener
 	endpoints []system.Endpoint // of the systems
 	pages     []console.System  // of the systems, in the console
@@ -82,13 +87,14 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 			return nil, err
 		}
 	}
-	i := &Instance{options: o, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
+	i := &Instance{options: o, table: table, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
 		}
 	}()
 	i.stopping, i.stop = context.WithCancel(context.WithoutCancel(ctx))
+	i.reloads = newReloading(i.Metrics)
 	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
 	i.Fates = live.New(i.Now, rand2.IntN)
 	i.Metrics.MustRegister(&i.engines, i.Sockets)
@@ -99,7 +105,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.Config, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents(), Fates: i.Fates}
+	api := &admin.Parts{Version: o.Version, Started: i.started, NoAuth: o.NoAuth, Trusted: trusted, Metrics: i.Metrics, Config: i.InForce, Doctor: i.doctor, Common: i.Common, Owners: table.Owners(), Documents: table.Documents(), Fates: i.Fates}
 	rooms, finders := map[string]admin.Room{}, map[string]answer.Finder{}
 	for _, s := range table.Of(o.Systems) {
 		parts, err := s.Build(ctx, i.Host)
@@ -211,6 +217,9 @@ func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 	i.Metrics.MustRegister(p.Metrics...)
 	i.checks = append(i.checks, p.Checks...)
 	i.endpoints = append(i.endpoints, p.Endpoints...)
+	if p.Reload != nil {
+		i.reloads.prepare = append(i.reloads.prepare, p.Reload)
+	}
 	if p.API != nil {
 		p.API(api)
 	}

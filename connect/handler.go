@@ -15,6 +15,9 @@ import (
 // for, and the endpoints of the systems.
 func (i *Instance) handle(parts *admin.Parts) error {
 	parts.Uses, parts.Now = i.Uses, i.Now
+	if i.options.Load != nil {
+		parts.Reload = i.Reload
+	}
 	api := admin.New(*parts)
 	i.OnClose(api.Close)
 	i.Loops = append(i.Loops, api.Sample())
@@ -22,7 +25,7 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	if parts.This.Store != nil {
 		i.Loops = append(i.Loops, api.Heartbeat())
 	}
-	i.Operator = api.Admits
+	i.Operator, i.inside = api.Admits, api.Inside()
 	i.mux.Handle(admin.Prefix, api)
 	if set := i.Config.Console; set.Enabled {
 		pages, err := console.New(console.Parts{Gate: api.Gate(), SignIn: api.SignIn(), Systems: i.pages, Parts: page.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil,

@@ -38,13 +38,18 @@ func (s *Settings) Read(e Env, flags map[string]string) (*config.Loaded, error) 
 	if s.Data != "" {
 		flags["data"] = s.Data
 	}
-	path := s.Config
-	if path == "" {
-		if _, err := os.Stat(defaultConfig); err == nil {
-			path = defaultConfig
-		}
+	return e.Table.Settings().Load(config.Layers{File: s.File(), Getenv: e.Getenv, Flags: flags})
+}
+
+// File is the configuration file; empty: there is none.
+func (s *Settings) File() string {
+	if s.Config != "" {
+		return s.Config
 	}
-	return e.Table.Settings().Load(config.Layers{File: path, Getenv: e.Getenv, Flags: flags})
+	if _, err := os.Stat(defaultConfig); err == nil {
+		return defaultConfig
+	}
+	return ""
 }
 
 // Warnings are what is allowed in a configuration and hardly meant.
@@ -91,6 +96,11 @@ func Logger(c config.Log, e Env, quiet bool) *slog.Logger {
 	if quiet {
 		level = max(level, slog.LevelWarn)
 	}
+	return LoggerAt(c, e, level)
+}
+
+// LoggerAt is Logger with a level that may change.
+func LoggerAt(c config.Log, e Env, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
 		return slog.New(slog.NewJSONHandler(asJSON(e.Err), o))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +24,7 @@ import (
 
 // Host is the process: what systems are built with, and what they leave to be closed.
 type Host struct {
-	Config  *config.Loaded
+	Config  *config.Loaded // at the start; see InForce
 	Version string
 	Systems []string // that run
 	Log     *slog.Logger
@@ -49,8 +50,9 @@ type Host struct {
 
 	retained []*retained // in their order
 
-	servers map[string]any // by product and address
-	file    *File          // nil: no role is in it
+	inForce atomic.Pointer[config.Loaded] // nil: Config
+	servers map[string]any                // by product and address
+	file    *File                         // nil: no role is in it
 	looks   []Look
 	judged  int                    // of looks
 	found   *prometheus.GaugeVec   // by Judge; nil: nothing was looked at

@@ -12,7 +12,20 @@ import (
 
 // EnsureProjects makes the configured projects and keys.
 func (h *Host) EnsureProjects(ctx context.Context, all project.Projects) error {
-	for _, p := range h.Config.Projects {
+	return h.ensureProjects(ctx, all, h.Config)
+}
+
+// ReloadProjects makes the projects and keys of another configuration. Keys that it has not any more
+// stay good, as after a restart.
+func (h *Host) ReloadProjects(ctx context.Context, next *config.Loaded) (*Prepared, error) {
+	if h.Projects == nil {
+		return &Prepared{}, nil
+	}
+	return &Prepared{}, h.ensureProjects(ctx, h.Projects, next)
+}
+
+func (h *Host) ensureProjects(ctx context.Context, all project.Projects, c *config.Loaded) error {
+	for _, p := range c.Projects {
 		if err := h.checkShort(ctx, all, p); err != nil {
 			return fmt.Errorf("project %q: %w", p.Name, err)
 		}

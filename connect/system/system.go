@@ -66,6 +66,7 @@ type Parts struct {
 	Missing    string                                      // why there are none; empty: System.Missing
 	Finder     answer.Finder                               // finds and explains its things by their ids; nil: they have none
 	API        func(*admin.Parts)                          // adds its queues, projects and dead letters to those of all; nil: it has none
+	Reload     Prepare                                     // nil: no setting of its own is applied while it runs
 }
 
 // Running is a flow system with what operators see of it.

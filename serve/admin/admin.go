@@ -60,12 +60,13 @@ type Parts struct {
 
 	Version    string
 	Started    time.Time
-	Uses       []string              // what it runs on, a line each
-	Key        tidemill.Secret       // its token; empty: nobody is let in, unless NoAuth; profiles want it with NoAuth too
-	NoAuth     bool                  // callers on this machine need no token
-	Trusted    []netip.Prefix        // proxies whose word counts for where a wrong token came from
-	Metrics    prometheus.Registerer // nil: refusals are not shown
-	Config     *config.Loaded
+	Uses       []string                                                    // what it runs on, a line each
+	Key        tidemill.Secret                                             // its token; empty: nobody is let in, unless NoAuth; profiles want it with NoAuth too
+	NoAuth     bool                                                        // callers on this machine need no token
+	Trusted    []netip.Prefix                                              // proxies whose word counts for where a wrong token came from
+	Metrics    prometheus.Registerer                                       // nil: refusals are not shown
+	Config     func() *config.Loaded                                       // in force
+	Reload     func(ctx context.Context, preview bool) (api.Reload, error) // reads Config again; nil: it cannot be
 	Systems    []System
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
@@ -147,7 +148,7 @@ func New(p Parts) *API {
 	gate.Told = a.loggedIn
 	a.guard = access.New(gate)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {
@@ -217,8 +218,8 @@ func protect(w http.ResponseWriter) {
 
 func (a *API) inside(w http.ResponseWriter, r *http.Request) {
 	protect(w)
-	if a.Config != nil && len(a.Config.Console.Cover) > 0 {
-		r = r.WithContext(operation.WithCover(r.Context(), a.Config.Console.Cover))
+	if a.Config != nil && len(a.Config().Console.Cover) > 0 {
+		r = r.WithContext(operation.WithCover(r.Context(), a.Config().Console.Cover))
 	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
 		a.fail(w, r, a.unknown(w, r))

@@ -35,6 +35,9 @@ func loaded(t *testing.T) *config.Loaded {
 	return c
 }
 
+// constant is a configuration that stays in force.
+func constant(c *config.Loaded) func() *config.Loaded { return func() *config.Loaded { return c } }
+
 func start(t *testing.T, change func(*config.Loaded)) *instance {
 	t.Helper()
 	return startWith(t, connect.Options{Version: "test"}, change)

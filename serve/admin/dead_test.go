@@ -61,7 +61,7 @@ func TestAPartnerThatThereNeverWasIsATypingError(t *testing.T) {
 	_, s := dead(t)
 	cfg := loaded(t)
 	deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "dv360"}, {Name: "tradedesk"}}
-	d := newDesk(t, admin.Parts{Letters: s, Config: cfg})
+	d := newDesk(t, admin.Parts{Letters: s, Config: constant(cfg)})
 	for query, want := range map[string]int{"dead?partner=dv360": 2, "dead?partner=tradedesk": 0, "dead?partner=yahoo": 1} { // yahoo was one
 		if got := lines(d.get(query)); len(got) != want {
 			t.Errorf("%s lists %q, want %d", query, got, want)

@@ -107,7 +107,7 @@ func TestAnEventIsFoundWithWhatBecameOfIt(t *testing.T) {
 	refused(t, d.ask("GET", "delivery/events/shop/e2", ""), http.StatusNotFound, "nothing is known of event e2 of site shop")
 	refused(t, d.ask("GET", "delivery/events/e2", ""), http.StatusBadRequest, "say of which site the event is")
 	cfg := loaded(t)
-	d = deliveryDesk(t, &deliveryapi.API{Delivery: newPartners(), Config: cfg})
+	d = deliveryDesk(t, &deliveryapi.API{Delivery: newPartners(), Config: constant(cfg)})
 	deliveryconfig.Of(cfg).Sites = []deliveryconfig.Site{{ID: "blog"}, {ID: "shop"}}
 	if found := d.get("delivery/events/e1%2Fx"); found != want {
 		t.Errorf("without its site the event is\n%swant\n%s", found, want)

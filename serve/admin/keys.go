@@ -20,7 +20,7 @@ import (
 func (a *API) shownKey(h project.Hash) api.IngestKey {
 	k := api.IngestKey{ID: hex.EncodeToString(h[:8])}
 	if a.Config != nil {
-		for _, p := range a.Config.Projects {
+		for _, p := range a.Config().Projects {
 			k.Configured = k.Configured || project.HashOf(p.Key) == h
 		}
 	}

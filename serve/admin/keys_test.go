@@ -26,7 +26,7 @@ func keyDesk(t *testing.T, of project.Store) *desk {
 	t.Helper()
 	c := loaded(t)
 	c.Projects = []config.Project{{Name: "shop", Key: tidemill.NewSecret("configured")}}
-	return newDesk(t, admin.Parts{Common: &answer.Common{Projects: of}, Config: c})
+	return newDesk(t, admin.Parts{Common: &answer.Common{Projects: of}, Config: constant(c)})
 }
 
 func withShop(t *testing.T) project.Store {

@@ -79,7 +79,7 @@ func (a *API) queueOf(partner string) string {
 func (a *API) partnerNames() (names []string) {
 	for _, o := range a.Owners {
 		if o.Partners != nil && a.Config != nil {
-			names = append(names, o.Partners(a.Config)...)
+			names = append(names, o.Partners(a.Config())...)
 		}
 	}
 	return names

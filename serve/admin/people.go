@@ -270,5 +270,5 @@ func (a *API) base() string {
 	if a.Config == nil {
 		return ""
 	}
-	return a.Config.Console.Base
+	return a.Config().Console.Base
 }

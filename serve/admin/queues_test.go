@@ -227,7 +227,7 @@ func TestTheQueueOfAPartnerIsNotDrained(t *testing.T) {
 	}
 	cfg := loaded(t)
 	deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "here"}}
-	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Config: cfg})
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Config: constant(cfg)})
 	refused(t, d.ask("POST", "queues/s2s.here/drain", ""), http.StatusConflict, "no event is routed")
 	refused(t, d.ask("POST", "queues/s2s.here/settings", `{"closed":true}`), http.StatusConflict, "no event is routed")
 	if is, err := s.Settings(t.Context(), "s2s.here"); err != nil || is.Closed {

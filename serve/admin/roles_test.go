@@ -31,7 +31,8 @@ var rolesOf = map[string]caller.Role{
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
 	"listKeys": caller.Admin, "makeKey": caller.Admin, "revokeKey": caller.Admin,
 
-	"makeBackup":    caller.Admin,                                 // it has every secret
+	"makeBackup":   caller.Admin, // it has every secret
+	"reloadConfig": caller.Admin, "previewReload": caller.Admin,
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
 	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
 	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key
@@ -43,7 +44,7 @@ var freshOf = []string{"addUser", "setUserRole", "setUserPassword", "removeUser"
 func TestWhatGivesRightsNeedsAFreshLogin(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	tr := tabletrail.Memory()
-	d := newDesk(t, admin.Parts{Config: loaded(t), Trail: tr, Doctor: func(context.Context) []preflight.Finding { return nil }, People: access.Options{Now: func() time.Time { return now }}})
+	d := newDesk(t, admin.Parts{Config: constant(loaded(t)), Trail: tr, Doctor: func(context.Context) []preflight.Finding { return nil }, People: access.Options{Now: func() time.Time { return now }}})
 	for _, h := range d.api.Operations() {
 		if h.Fresh != slices.Contains(freshOf, h.ID) {
 			t.Errorf("%s: that it needs a fresh login is %v: where that is meant, it stands in freshOf", h.ID, h.Fresh)
@@ -75,7 +76,7 @@ func wanted(h operation.Handler) caller.Role {
 }
 
 func TestEveryOperationIsForItsRoleAndNoOther(t *testing.T) {
-	d := newDesk(t, admin.Parts{Config: loaded(t), Doctor: func(context.Context) []preflight.Finding { return nil }})
+	d := newDesk(t, admin.Parts{Config: constant(loaded(t)), Doctor: func(context.Context) []preflight.Finding { return nil }})
 	seen := map[string]bool{}
 	for _, h := range d.api.Operations() {
 		want := wanted(h)

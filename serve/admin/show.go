@@ -80,7 +80,7 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 		}
 		out.Systems = append(out.Systems, sys)
 	}
-	out.Data, err = filepath.Abs(a.Config.Data)
+	out.Data, err = filepath.Abs(a.Config().Data)
 	return out, err
 }
 
@@ -109,7 +109,7 @@ func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
 }
 
 func (a *API) config(context.Context, *operation.None) (operation.Document, error) {
-	return operation.Document{Type: "application/yaml", Write: a.Config.Write}, nil
+	return operation.Document{Type: "application/yaml", Write: a.Config().Write}, nil
 }
 
 func (a *API) doctor(ctx context.Context, _ *operation.None) (api.Findings, error) {

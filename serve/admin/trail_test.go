@@ -34,7 +34,7 @@ func withTrail(t *testing.T, tr trail.Trail) *desk {
 	if _, err := s.Set(t.Context(), "q", func(*queue.Settings) {}); err != nil {
 		t.Fatal(err)
 	}
-	return newDesk(t, admin.Parts{Config: loaded(t), Common: &answer.Common{Queues: s}, Trail: tr, Once: tableledger.Memory(tableledger.Options{}), People: access.Options{Store: tableaccess.Memory(), Cost: access.Cost{KiB: 64, Passes: 1}}})
+	return newDesk(t, admin.Parts{Config: constant(loaded(t)), Common: &answer.Common{Queues: s}, Trail: tr, Once: tableledger.Memory(tableledger.Options{}), People: access.Options{Store: tableaccess.Memory(), Cost: access.Cost{KiB: 64, Passes: 1}}})
 }
 
 // trailOf are the entries of the trail, the oldest first.

@@ -437,7 +437,7 @@ func TestTheStatusIsShownWhileBooksCannotBeRead(t *testing.T) {
 	withWindows(t, func(d *windowDesk) {
 		books := d.sys.Books()
 		books[windows.Delivered] = away{}
-		desk := newDesk(t, admin.Parts{Config: loaded(t), Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: books}}})
+		desk := newDesk(t, admin.Parts{Config: constant(loaded(t)), Systems: []admin.System{{Name: windows.Name, Pipelines: d.sys.Pipelines(), Books: books}}})
 		if got := desk.get("status"); !strings.Contains(got, `"pending_error":"the brokers are away"`) || strings.Count(got, `"pending":0`) != len(books)-1 {
 			t.Errorf("%s", got)
 		}

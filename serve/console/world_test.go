@@ -79,7 +79,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 		return map[string]any{"system": "analytics", "balanced": true, "accepted": 12000, "delivered": 11990, "skipped": 3, "dead": dead, "in_flight": 7 - dead, "lost": 0,
 			"dead_letters": map[string]any{"put": dead, "held": dead}, "faults": []string{}}, true, nil
 	}
-	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: cfg, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
+	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: func() *config.Loaded { return cfg }, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
 		Finds: []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
 		Bulk:  w.moves, Trail: w.trail, Fates: w.fates, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
 		Now:     func() time.Time { return time.Now().Add(w.later) },

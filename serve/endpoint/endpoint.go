@@ -113,6 +113,13 @@ func New[X Asked](p Protocol[X], o *Options, l *Limits) (*Frame[X], error) {
 // Running is how many requests are under way.
 func (c *core) Running() int64 { return c.running.Load() }
 
+// ForgetKeys has all keys asked for anew, because the projects changed.
+func (f *Frame[X]) ForgetKeys() {
+	if f.Keys != nil {
+		f.Keys.Forget()
+	}
+}
+
 // ServeHTTP answers one request.
 func (f *Frame[X]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	of := f.pool.Get().(X)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -33,6 +34,7 @@ type Keyring struct {
 	now      func() time.Time
 	known    *lru.Cache[project.Hash, Owner]
 	unknown  *lru.Cache[project.Hash, time.Time] // until when
+	changes  atomic.Uint64                       // of the projects, as far as Forget was told
 }
 
 // Owner is the project of a key.
@@ -71,6 +73,13 @@ func (k *Keyring) Find(ctx context.Context, key string) (Owner, error) {
 	if until, no := k.unknown.Get(h); no && now.Before(until) {
 		return Owner{}, project.ErrUnknown
 	}
+	seen := k.changes.Load()
+	defer func() {
+		if k.changes.Load() != seen { // what was just remembered may be of before
+			k.known.Remove(h)
+			k.unknown.Remove(h)
+		}
+	}()
 	p, err := k.projects.ByKey(ctx, h)
 	switch {
 	case err == nil:
@@ -86,6 +95,13 @@ func (k *Keyring) Find(ctx context.Context, key string) (Owner, error) {
 		return o, nil
 	}
 	return Owner{}, err
+}
+
+// Forget forgets all keys, because the projects changed.
+func (k *Keyring) Forget() {
+	k.changes.Add(1)
+	k.known.Purge()
+	k.unknown.Purge()
 }
 
 // Refused notes a request that is refused for its key, and logs it. An address with many of

@@ -57,7 +57,7 @@ func (b *Settings) OwnLog() (log config.Log, byDefault bool) {
 
 // Log is the log where the bridge runs.
 type Log struct {
-	Level  string `yaml:"level" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" flag:"log-level" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged where the bridge runs"`
+	Level  string `yaml:"level" reload:"true" env:"TIDEMILL_LOG_LEVEL,LOG_LEVEL" flag:"log-level" default:"info" of:"trace|debug|info|warn|error|fatal|panic" help:"the least level that is logged where the bridge runs"`
 	Format string `yaml:"format" env:"TIDEMILL_LOG_FORMAT,LOG_FORMAT" flag:"log-format" default:"json" of:"json|text" help:"text for people, json for machines, where the bridge runs"`
 }
 

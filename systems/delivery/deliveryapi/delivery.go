@@ -38,7 +38,7 @@ type API struct {
 	*answer.Common
 	Delivery DeliverySystem
 	Trials   Trials
-	Config   *config.Loaded
+	Config   func() *config.Loaded
 
 	// Take takes events of sites, one JSON object each.
 	Take func(ctx context.Context, raws [][]byte) ([]deliveryingest.Result, error)
@@ -158,7 +158,7 @@ func (a *API) sites() []string {
 	if a.Config == nil {
 		return nil
 	}
-	return Sites(a.Config)
+	return Sites(a.Config())
 }
 
 // Sites are those that events may be of.

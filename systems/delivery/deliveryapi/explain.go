@@ -30,8 +30,8 @@ type life struct {
 // Explain implements answer.Finder.
 func (f *Finder) Explain(ctx context.Context, site, id string) (api.Explanation, error) {
 	id, _ = f.split(id)
-	if site == "" && len(f.Sites) == 1 {
-		site = f.Sites[0]
+	if sites := f.Sites(); site == "" && len(sites) == 1 {
+		site = sites[0]
 	}
 	s := &life{Story: answer.NewStory(delivery.Name, "event", site, id, f.Now()), f: f}
 	s.received(ctx)

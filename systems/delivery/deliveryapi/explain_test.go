@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Finder = &Finder{Common: &answer.Common{Queues: s.Stage.Queues}, Delivery: sys, Accept: acceptor, Sites: []string{"shop", "other"}, Now: s.Stage.Now}
+	s.Finder = &Finder{Common: &answer.Common{Queues: s.Stage.Queues}, Delivery: sys, Accept: acceptor, Sites: func() []string { return []string{"shop", "other"} }, Now: s.Stage.Now}
 	return s
 }
 

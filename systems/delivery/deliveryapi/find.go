@@ -19,13 +19,13 @@ type Finder struct {
 	*answer.Common
 	Delivery *delivery.System
 	Accept   *accept.Acceptor
-	Sites    []string // those that are configured
+	Sites    func() []string // those that are configured
 	Now      func() time.Time
 }
 
 // Lookups implements answer.Finder.
 func (f *Finder) Lookups(id, owner string) []answer.Lookup {
-	sites := f.Sites
+	sites := f.Sites()
 	if owner != "" {
 		sites = []string{owner}
 	}
@@ -59,7 +59,7 @@ func (f *Finder) Lookups(id, owner string) []answer.Lookup {
 		few("orders", func(ctx context.Context) ([]api.Thing, error) { return f.orders(ctx, whole, sites) }),
 		{Where: "partners", Do: func(context.Context) ([]api.Thing, error) { return f.partner(whole), nil }},
 		{Where: "sites", Do: func(context.Context) ([]api.Thing, error) {
-			if !slices.Contains(f.Sites, whole) {
+			if !slices.Contains(f.Sites(), whole) {
 				return nil, nil
 			}
 			return []api.Thing{{Kind: "owner", System: delivery.Name, Owner: whole, ID: whole, Text: "site " + whole, Operation: api.ListDead.ID, Parameters: map[string]string{"site": whole, "system": delivery.Name}}}, nil

@@ -114,8 +114,8 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
 			return checkPartners(ctx, sys, stores.queues, c.QueueMax)
 		}},
-		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Trials: sys, Config: w.Config, Take: handler.Accept}).Operations(),
-		Finder:     &deliveryapi.Finder{Common: w.Common, Delivery: sys, Accept: acceptor, Sites: deliveryapi.Sites(w.Config), Now: o.Now},
+		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Trials: sys, Config: w.InForce, Take: handler.Accept}).Operations(),
+		Finder:     &deliveryapi.Finder{Common: w.Common, Delivery: sys, Accept: acceptor, Sites: func() []string { return deliveryapi.Sites(w.InForce()) }, Now: o.Now},
 		API: func(api *admin.Parts) {
 			api.Queues = stores.queues
 			api.AddLetters(delivery.Name, stores.letters)
