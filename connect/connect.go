@@ -210,7 +210,13 @@ func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 			e.Watch(i.Fates.Pipeline(r.Name(), e.Name()))
 		}
 		i.systems = append(i.systems, r.System)
-		i.engines.Add(r.Pipelines(), r.Counted)
+		counted := r.CountedNow
+		if counted == nil {
+			counted = func() map[string]tidemill.Bookkeeper { return r.Counted }
+		} else {
+			r.Shown.Now = func() ([]*flow.Engine, map[string]tidemill.Bookkeeper) { return r.Pipelines(), counted() }
+		}
+		i.engines.Add(func() ([]*flow.Engine, map[string]tidemill.Bookkeeper) { return r.Pipelines(), counted() })
 		r.Shown.Name, r.Shown.Pipelines = r.Name(), r.Pipelines()
 		api.Systems = append(api.Systems, r.Shown)
 	}

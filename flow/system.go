@@ -47,11 +47,12 @@ type SystemParts struct {
 // A System runs the listeners, pipelines and side jobs that belong together, and stops them
 // in order. Make it with NewSystem.
 type System struct {
-	p     SystemParts
+	p     SystemParts // its pipelines and loops are guarded by mu
 	life  lifecycle
-	mu    sync.Mutex // guards loops and wake
-	loops []LoopStats
+	mu    sync.Mutex // guards what follows
+	loops []*LoopStats
 	wake  chan struct{} // closed when loops are to check the state again
+	crew  *crew         // nil: it does not run
 }
 
 // NewSystem makes a system. Run says what is wrong with its parts.
@@ -69,7 +70,11 @@ func NewSystem(p SystemParts) *System {
 func (s *System) Name() string { return s.p.Name }
 
 // Pipelines are all of them, in the order in which they were given.
-func (s *System) Pipelines() []*Engine { return slices.Clone(s.p.Pipelines) }
+func (s *System) Pipelines() []*Engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.p.Pipelines)
+}
 
 // Begins says whether something has to be done before the pipelines run, which may take long.
 func (s *System) Begins() bool { return len(s.p.Begin) > 0 }
@@ -77,7 +82,7 @@ func (s *System) Begins() bool { return len(s.p.Begin) > 0 }
 // Listen adds a listener before Run.
 func (s *System) Listen(l Listener) { s.p.Listeners = append(s.p.Listeners, l) }
 
-// Repeat adds side jobs before Run.
+// Repeat adds side jobs before Run; see Join.
 func (s *System) Repeat(l ...Loop) { s.p.Loops = append(s.p.Loops, l...) }
 
 // Run runs Begin, then everything until ctx ends, or until a listener or a pipeline fails. Then it
@@ -91,6 +96,40 @@ func (s *System) Run(ctx context.Context) error {
 	if begun, err := s.begin(ctx); !begun {
 		return errors.Join(err, s.closeAll())
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	c := newCrew(context.WithoutCancel(ctx), stop)
+	defer c.drain()
+	defer c.rest()
+	if err := s.start(c); err != nil {
+		return err
+	}
+	var listeners sync.WaitGroup
+	for _, listen := range s.p.Listeners {
+		listeners.Go(func() { c.note(s.open(ctx, listen)) })
+	}
+	<-ctx.Done()
+	s.life.stopping()
+	listeners.Wait()
+	s.mu.Lock()
+	s.crew = nil // nothing joins any more
+	s.mu.Unlock()
+	c.drain()
+	c.pipelines.Wait()
+	c.rest()
+	c.loops.Wait()
+	c.note(s.closeAll())
+	s.life.stopped()
+	if err := errors.Join(c.errs...); err != nil {
+		return fmt.Errorf("system %s: %w", s.p.Name, err)
+	}
+	return nil
+}
+
+// start starts pipelines and loops.
+func (s *System) start(c *crew) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, e := range s.p.Pipelines { // here, so that Pause finds them running
 		if err := e.life.start(); err != nil {
 			return fmt.Errorf("system %s: pipeline %s: %w", s.p.Name, e.Name(), err)
@@ -99,47 +138,13 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.life.start(); err != nil {
 		return fmt.Errorf("system %s: %w", s.p.Name, err)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	after := context.WithoutCancel(ctx)
-	draining, drain := context.WithCancel(after)
-	defer drain()
-	resting, rest := context.WithCancel(after)
-	defer rest()
-
-	var listeners, pipelines, loops sync.WaitGroup
-	var mu sync.Mutex // guards errs
-	errs := make([]error, len(s.p.Listeners)+len(s.p.Pipelines))
-	note := func(i int, err error) {
-		if err == nil {
-			return
-		}
-		mu.Lock()
-		errs[i] = err
-		mu.Unlock()
-		stop()
+	for _, e := range s.p.Pipelines {
+		c.run(e)
 	}
-	for i, e := range s.p.Pipelines {
-		pipelines.Go(func() { note(len(s.p.Listeners)+i, e.run(draining)) })
+	for i, l := range s.p.Loops {
+		c.repeat(s, l, s.loops[i], i, len(s.p.Loops))
 	}
-	for i := range s.p.Loops {
-		loops.Go(func() { s.loop(resting, i) })
-	}
-	for i, listen := range s.p.Listeners {
-		listeners.Go(func() { note(i, s.open(ctx, listen)) })
-	}
-	<-ctx.Done()
-	s.life.stopping()
-	listeners.Wait()
-	drain()
-	pipelines.Wait()
-	rest()
-	loops.Wait()
-	errs = append(errs, s.closeAll())
-	s.life.stopped()
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("system %s: %w", s.p.Name, err)
-	}
+	s.crew = c
 	return nil
 }
 
@@ -181,10 +186,10 @@ func (s *System) check() error {
 	s.wake = make(chan struct{})
 	s.loops = s.loops[:0]
 	for _, l := range s.p.Loops {
-		if l.Every <= 0 || l.Do == nil {
-			return fmt.Errorf("system %s: loop %s needs Every above zero and Do", s.p.Name, l.Name)
+		if err := l.check(s.p.Name); err != nil {
+			return err
 		}
-		s.loops = append(s.loops, LoopStats{Name: l.Name})
+		s.loops = append(s.loops, &LoopStats{Name: l.Name})
 	}
 	return nil
 }
@@ -211,10 +216,9 @@ func (s *System) closed(c func() error) (err error) {
 	return c()
 }
 
-// loop runs one loop until ctx ends. While the system is paused it does nothing.
-func (s *System) loop(ctx context.Context, i int) {
-	l := &s.p.Loops[i]
-	clock := alarm{slot: i, of: len(s.p.Loops), now: s.p.Now}
+// loop runs one loop, the nth of so many, until ctx ends. While the system is paused it does nothing.
+func (s *System) loop(ctx context.Context, l *Loop, st *LoopStats, n, of int) {
+	clock := alarm{slot: n, of: of, now: s.p.Now}
 	defer clock.stop()
 	for first := true; ; first = false {
 		if !first || !l.AtStart {
@@ -229,7 +233,6 @@ func (s *System) loop(ctx context.Context, i int) {
 			err = nil // time was up
 		}
 		s.mu.Lock()
-		st := &s.loops[i]
 		st.Runs++
 		st.Last, st.LastAt = err, s.p.Now()
 		if err != nil {
@@ -277,7 +280,7 @@ func (s *System) Pause() error {
 		return fmt.Errorf("pause system %s: %w", s.p.Name, err)
 	}
 	var errs []error
-	for _, e := range s.p.Pipelines {
+	for _, e := range s.Pipelines() {
 		if e.State() == Running { // not those paused one by one
 			errs = append(errs, e.Pause())
 		}
@@ -295,7 +298,7 @@ func (s *System) Resume() error {
 	s.wake = make(chan struct{})
 	s.mu.Unlock()
 	var errs []error
-	for _, e := range s.p.Pipelines {
+	for _, e := range s.Pipelines() {
 		if e.State() == Paused {
 			errs = append(errs, e.Resume())
 		}
@@ -305,7 +308,7 @@ func (s *System) Resume() error {
 
 // Pipeline finds a pipeline by its name, or returns nil.
 func (s *System) Pipeline(name string) *Engine {
-	for _, e := range s.p.Pipelines {
+	for _, e := range s.Pipelines() {
 		if e.Name() == name {
 			return e
 		}
@@ -317,5 +320,9 @@ func (s *System) Pipeline(name string) *Engine {
 func (s *System) LoopStats() []LoopStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]LoopStats(nil), s.loops...)
+	var all []LoopStats
+	for _, l := range s.loops {
+		all = append(all, *l)
+	}
+	return all
 }

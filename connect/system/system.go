@@ -74,6 +74,8 @@ type Running struct {
 	*flow.System
 	Shown   admin.System
 	Counted map[string]tidemill.Bookkeeper // of the pipelines, whose books are in the metrics
+
+	CountedNow func() map[string]tidemill.Bookkeeper // Counted, where pipelines come and go; nil: they stay
 }
 
 // Endpoint is what a system answers at the common listener. Of several that serve a path the first

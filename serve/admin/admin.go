@@ -44,14 +44,26 @@ const Prefix = operation.Prefix
 type System struct {
 	Name      string
 	Pipelines []*flow.Engine
-	Whole     *flow.System                                 // paused and resumed as a whole, side jobs too, by the system's name; nil: pipeline by pipeline
-	Books     map[string]tidemill.Bookkeeper               // of the pipelines' sources, by name
-	Audit     func(ctx context.Context) (any, bool, error) // its report, and whether it balances
-	Notes     func() []string                              // what an operator should know beside the numbers, a sentence each; nil: nothing
+	Now       func() ([]*flow.Engine, map[string]tidemill.Bookkeeper) // Pipelines and Books, where they come and go; nil: they stay
+	Whole     *flow.System                                            // paused and resumed as a whole, side jobs too, by the system's name; nil: pipeline by pipeline
+	Books     map[string]tidemill.Bookkeeper                          // of the pipelines' sources, by name
+	Audit     func(ctx context.Context) (any, bool, error)            // its report, and whether it balances
+	Notes     func() []string                                         // what an operator should know beside the numbers, a sentence each; nil: nothing
 
 	// Decodes says why a replay of a pipeline's dead letters could not read a message. Nil: it reads
 	// whatever there is.
 	Decodes func(pipeline string, m *tidemill.Message) error
+}
+
+// systems are those that run, as they are now.
+func (a *API) systems() []System {
+	all := slices.Clone(a.Systems)
+	for i := range all {
+		if s := &all[i]; s.Now != nil {
+			s.Pipelines, s.Books = s.Now()
+		}
+	}
+	return all
 }
 
 // Parts are what the API shows and moves.

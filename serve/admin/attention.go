@@ -53,7 +53,7 @@ func (a *API) attention(systems []api.SystemOverview, books [][]booksOf, queues 
 	w := &wanted{now: now}
 	for i, s := range systems {
 		wantedByBooks(w, s, books[i])
-		for _, e := range a.Systems[i].Pipelines {
+		for _, e := range a.systems()[i].Pipelines {
 			a.wantedByPipeline(w, s.Name, e)
 		}
 	}

@@ -29,7 +29,7 @@ type booksOf struct {
 
 // bookReader reads the books of a system's pipelines. One reading follows the other.
 type bookReader struct {
-	of       map[string]tidemill.Bookkeeper
+	of       func() map[string]tidemill.Bookkeeper // now
 	now      func() time.Time
 	balanced map[string]time.Time // when each was counted; none: never, or its books did not balance
 }
@@ -38,8 +38,9 @@ type bookReader struct {
 func (r *bookReader) read(ctx context.Context) (all []booksOf, err error) {
 	longest := func(a, b string) int { return cmp.Or(r.balanced[a].Compare(r.balanced[b]), cmp.Compare(a, b)) }
 	var spent time.Duration
-	for _, name := range slices.SortedFunc(maps.Keys(r.of), longest) {
-		of, at, now := r.of[name], r.balanced[name], r.now()
+	sources := r.of()
+	for _, name := range slices.SortedFunc(maps.Keys(sources), longest) {
+		of, at, now := sources[name], r.balanced[name], r.now()
 		_, known := of.(tidemill.Counter)
 		known = known && !at.IsZero()
 		again := known && now.Sub(at) >= countEvery && spent < countAgain

@@ -57,7 +57,7 @@ func (a *API) newStanding() *standing {
 	s := &standing{history: figures.New(), refused: map[string]refusing{}}
 	life, s.end = context.WithCancel(life)
 	for i := range a.Systems {
-		r := bookReader{of: a.Systems[i].Books, now: a.Now, balanced: map[string]time.Time{}}
+		r := bookReader{of: func() map[string]tidemill.Bookkeeper { return a.systems()[i].Books }, now: a.Now, balanced: map[string]time.Time{}}
 		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,
 			Fresh: booksFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
 	}
@@ -127,7 +127,7 @@ func (a *API) sample(ctx context.Context) {
 		}
 		counts[queueSeries+q.name] = counted(q.books, ages[q.name])
 	}
-	for i, sys := range a.Systems {
+	for i, sys := range a.systems() {
 		books, _, err := s.books[i].Get(ctx)
 		if err != nil {
 			books = nil

@@ -78,7 +78,7 @@ func (a *API) countedHere(series string) bool {
 	if !ok {
 		return false
 	}
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		if s.Books[name] != nil {
 			return false
 		}

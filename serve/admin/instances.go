@@ -22,7 +22,7 @@ type This struct {
 // here is how this instance stands.
 func (a *API) here() instance.Instance {
 	out := instance.Instance{ID: a.This.ID, Host: a.This.Host, Version: a.Version, Started: a.Started.UTC(), Seen: a.Now().UTC(), Memory: memory(), Systems: []string{}, Pipelines: []instance.Pipeline{}}
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		out.Systems = append(out.Systems, s.Name)
 		for _, e := range s.Pipelines {
 			st := e.Stats()

@@ -40,7 +40,7 @@ const attentionMost = 50
 
 // systemOverview is how a system stands, and its books.
 func (a *API) systemOverview(ctx context.Context, i int) (out api.SystemOverview, books []booksOf) {
-	s := a.Systems[i]
+	s := a.systems()[i]
 	out = api.SystemOverview{Name: s.Name, State: stateOf(s), Balanced: true}
 	books, at, err := a.standing.books[i].Get(ctx)
 	if err != nil {

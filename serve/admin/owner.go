@@ -36,7 +36,7 @@ func (a *API) owns(system, pipeline string) bool {
 	if o := a.ownerOf(pipeline); o != nil && o.System == system {
 		return true
 	}
-	return slices.ContainsFunc(a.Systems, func(s System) bool { return s.Name == system && s.runs(pipeline) })
+	return slices.ContainsFunc(a.systems(), func(s System) bool { return s.Name == system && s.runs(pipeline) })
 }
 
 // runs says whether a pipeline is one of the system's.
@@ -49,9 +49,9 @@ func (a *API) systemOf(pipeline string) string {
 	if o := a.ownerOf(pipeline); o != nil {
 		return o.System
 	}
-	for i := range a.Systems {
-		if a.Systems[i].runs(pipeline) {
-			return a.Systems[i].Name
+	for _, s := range a.systems() {
+		if s.runs(pipeline) {
+			return s.Name
 		}
 	}
 	return ""

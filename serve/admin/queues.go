@@ -126,7 +126,7 @@ func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error
 func (a *API) mayClose(name string) error {
 	for _, p := range a.partnerNames() {
 		if name == a.queueOf(p) {
-			return operation.Refuse(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and restart: it gets nothing new then, and what waits is delivered", name, p)
+			return operation.Refuse(http.StatusConflict, "while %s takes no jobs no event is routed, to other partners neither: pause it, or give partner %s `when: \"false\"` and reload: it gets nothing new then, and what waits is delivered", name, p)
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 	ctx, cancel := context.WithTimeout(ctx, booksWithin) // who is away holds up nobody who wants to know what is the matter
 	defer cancel()
 	out = api.Status{Version: a.Version, Started: a.Started.UTC(), Uses: a.Uses, Systems: []api.SystemStatus{}}
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		sys := api.SystemStatus{Name: s.Name, Pipelines: []api.PipelineStatus{}}
 		for _, e := range s.Pipelines {
 			p := statusOf(e)
@@ -87,7 +87,7 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
 	out := api.Audits{Balanced: true}
 	var names []string
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		names = append(names, s.Name)
 		if q.System != "" && s.Name != q.System {
 			continue
@@ -144,7 +144,7 @@ type steerable interface {
 func (a *API) steer(ctx context.Context, name string, do func(steerable) error) (out api.Steered, err error) {
 	var names []string
 	var found steerable
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		for _, e := range s.Pipelines {
 			if names = append(names, e.Name()); e.Name() == name {
 				found = e

@@ -159,7 +159,7 @@ func (a *API) queueTopic(name string) func(context.Context) (api.StreamEvent, er
 
 // engine is the pipeline of a name; nil: none runs here.
 func (a *API) engine(name string) *flow.Engine {
-	for _, s := range a.Systems {
+	for _, s := range a.systems() {
 		for _, e := range s.Pipelines {
 			if e.Name() == name {
 				return e

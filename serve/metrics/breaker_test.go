@@ -54,7 +54,7 @@ func TestABreakerIsOpenWhileAProbeIsOut(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- e.Run(ctx) }()
 		c := &metrics.Engines{}
-		c.Add([]*flow.Engine{e}, nil)
+		c.Add(func() ([]*flow.Engine, map[string]tidemill.Bookkeeper) { return []*flow.Engine{e}, nil })
 		open := func(seconds int) (n int) {
 			for range seconds {
 				time.Sleep(time.Second)

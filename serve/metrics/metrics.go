@@ -4,7 +4,6 @@ package metrics
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,20 +15,13 @@ import (
 
 // Engines is a collector of the pipelines of all systems, read when Prometheus asks. The
 // zero value has none.
-type Engines struct {
-	engines []*flow.Engine
-	books   map[string]tidemill.Bookkeeper
-}
+type Engines struct{ systems []Now }
 
-// Add adds a system's, before the first reading. books are the sources' durable books by
-// pipeline name.
-func (c *Engines) Add(es []*flow.Engine, books map[string]tidemill.Bookkeeper) {
-	c.engines = append(c.engines, es...)
-	if c.books == nil {
-		c.books = map[string]tidemill.Bookkeeper{}
-	}
-	maps.Copy(c.books, books)
-}
+// Now are the pipelines of a system, and their sources' durable books by the pipelines' names.
+type Now func() ([]*flow.Engine, map[string]tidemill.Bookkeeper)
+
+// Add adds a system's, before the first reading.
+func (c *Engines) Add(now Now) { c.systems = append(c.systems, now) }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("tidemill_"+name, help, append([]string{"pipeline"}, labels...), nil)
@@ -65,46 +57,53 @@ func (c *Engines) Describe(ch chan<- *prometheus.Desc) {
 func (c *Engines) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // for all of them: Prometheus waits 10 s
 	defer cancel()
-	for _, e := range c.engines {
-		s, name := e.Stats(), e.Name()
-		count := func(d *prometheus.Desc, v uint64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), append([]string{name}, labels...)...)
+	for _, now := range c.systems {
+		engines, books := now()
+		for _, e := range engines {
+			collect(ctx, ch, e, books[e.Name()])
 		}
-		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{name}, labels...)...)
-		}
-		count(received, s.Received)
-		fates(s.Settled, func(fate string, n uint64) { count(settled, n, fate) })
-		count(again, s.Retried, "retried")
-		count(again, s.Returned, "returned")
-		count(again, s.Left, "left")
-		count(stale, s.Stale)
-		for k := tidemill.Validation; k <= tidemill.Unknown; k++ {
-			count(failures, s.Failures[k], k.String())
-		}
-		gauge(inFlight, float64(s.InFlight))
-		gauge(buffered, float64(s.Buffered))
-		gauge(running, Truth(s.State == flow.Running))
-		gauge(breaker, Truth(!s.Until.IsZero() || s.Breaker == policy.HalfOpen && s.InFlight > 0))
-		gauge(errorRow, float64(s.Errors))
-		if !s.Turned.IsZero() {
-			gauge(turned, float64(s.Turned.UnixMilli())/1e3)
-		}
-		b, ok := c.books[name]
-		if !ok {
-			continue
-		}
-		books, err := b.Books(ctx)
-		if err != nil {
-			ch <- prometheus.NewInvalidMetric(off, err)
-			continue
-		}
-		gauge(accepted, float64(books.Accepted))
-		fates(books.Settled, func(fate string, n uint64) { gauge(booked, float64(n), fate) })
-		gauge(pending, float64(books.Pending))
-		gauge(lost, float64(books.Lost))
-		gauge(off, float64(books.Off()))
 	}
+}
+
+// collect collects one pipeline's; source nil: it has no books.
+func collect(ctx context.Context, ch chan<- prometheus.Metric, e *flow.Engine, source tidemill.Bookkeeper) {
+	s, name := e.Stats(), e.Name()
+	count := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), append([]string{name}, labels...)...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{name}, labels...)...)
+	}
+	count(received, s.Received)
+	fates(s.Settled, func(fate string, n uint64) { count(settled, n, fate) })
+	count(again, s.Retried, "retried")
+	count(again, s.Returned, "returned")
+	count(again, s.Left, "left")
+	count(stale, s.Stale)
+	for k := tidemill.Validation; k <= tidemill.Unknown; k++ {
+		count(failures, s.Failures[k], k.String())
+	}
+	gauge(inFlight, float64(s.InFlight))
+	gauge(buffered, float64(s.Buffered))
+	gauge(running, Truth(s.State == flow.Running))
+	gauge(breaker, Truth(!s.Until.IsZero() || s.Breaker == policy.HalfOpen && s.InFlight > 0))
+	gauge(errorRow, float64(s.Errors))
+	if !s.Turned.IsZero() {
+		gauge(turned, float64(s.Turned.UnixMilli())/1e3)
+	}
+	if source == nil {
+		return
+	}
+	books, err := source.Books(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(off, err)
+		return
+	}
+	gauge(accepted, float64(books.Accepted))
+	fates(books.Settled, func(fate string, n uint64) { gauge(booked, float64(n), fate) })
+	gauge(pending, float64(books.Pending))
+	gauge(lost, float64(books.Lost))
+	gauge(off, float64(books.Off()))
 }
 
 func fates(c tidemill.Count, each func(string, uint64)) {
