@@ -107,7 +107,7 @@ delivery:
 		t.Errorf("%d changes, want %d:\n%s", len(lines), len(want), strings.Join(lines, "\n"))
 	}
 	for _, c := range got {
-		if want := c.Setting == "log.level" || c.List() == "projects"; c.Reload != want {
+		if want := c.Setting == "log.level" || c.List() != "" || c.Setting == "delivery.partners"; c.Reload != want {
 			t.Errorf("%s: a reload applies it: %v", c.Setting, c.Reload)
 		}
 	}

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,8 +31,8 @@ type QueueAudit struct {
 // Audit reads the books and compares them.
 func (s *System) Audit(ctx context.Context) (Audit, error) {
 	a := Audit{System: Name, Queues: []QueueAudit{}, Faults: []string{}}
-	names := EventQueues()
-	for _, t := range s.targets {
+	names, targets := EventQueues(), s.now().targets
+	for _, t := range targets {
 		names = append(names, t.queue)
 	}
 	for i, name := range names {
@@ -44,7 +45,7 @@ func (s *System) Audit(ctx context.Context) (Audit, error) {
 			continue
 		}
 		a.Emitted += q.Accepted
-		over, err := s.audit(ctx, ParkedOf(s.targets[i-len(EventQueues())].Name), &a)
+		over, err := s.audit(ctx, ParkedOf(targets[i-len(EventQueues())].Name), &a)
 		if err != nil {
 			return a, err
 		}
@@ -89,7 +90,16 @@ func (s *System) audit(ctx context.Context, name string, a *Audit) (QueueAudit, 
 }
 
 // Books are those of every pipeline's source, by its name.
-func (s *System) Books() map[string]tidemill.Bookkeeper { return tidemill.Bookkeepers(s.sources) }
+func (s *System) Books() map[string]tidemill.Bookkeeper {
+	all, now := maps.Clone(s.sources), s.now()
+	for _, t := range now.targets {
+		maps.Copy(all, t.sources)
+	}
+	for _, r := range now.retired {
+		maps.Copy(all, r.sources)
+	}
+	return tidemill.Bookkeepers(all)
+}
 
 // booksOf are the books of a queue and of its dead letters, also of a queue that no pipeline
 // works on.
@@ -113,7 +123,7 @@ func (s *System) left(ctx context.Context) (names []string, err error) {
 		if !ok {
 			p, ok = strings.CutPrefix(name, parked)
 		}
-		if ok && !slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == p }) {
+		if ok && !slices.ContainsFunc(s.now().targets, func(t *target) bool { return t.Name == p }) {
 			names = append(names, name)
 		}
 	}

@@ -18,7 +18,7 @@ func (s *System) may(site string, e *partner.Event, gpcHeader bool) bool {
 		if e.Get("consent") != nil { // something is said, but not what
 			return false
 		}
-		return !gpcHeader && s.o.Absent(site)
+		return !gpcHeader && s.now().absent(site)
 	}
 	if gpc, _ := consent["gpc"].(bool); gpc || gpcHeader {
 		if where, _ := consent["jurisdiction"].(string); where == "" || where == "CA" {

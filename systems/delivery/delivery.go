@@ -85,15 +85,20 @@ type System struct {
 	*flow.System
 	p       Parts
 	o       Options
-	targets []*target
-	sources map[string]tidemill.Source // by pipeline
-	counts  map[string]*atomic.Int64   // by partners' queues and parked queues: the counts of level
+	force   atomic.Pointer[force]
+	sources map[string]tidemill.Source // of the pipelines that stay, by name
+	streams uint64                     // of random numbers, that pipelines have
 	chance  chance
 }
 
 // target is a partner with its pipelines.
 type target struct {
 	*partner.Built
+	from    partner.Partner            // its description
+	env     partner.Env                // with its secrets
+	secrets map[string]tidemill.Secret // that it was built with
+	sources map[string]tidemill.Source // by pipeline
+
 	queue  string
 	live   *flow.Engine
 	replay *flow.Engine
@@ -118,53 +123,84 @@ func New(p Parts, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}, counts: map[string]*atomic.Int64{}, chance: chance{rand: o.random(1 << 32)}}
-	for _, described := range p.Partners {
-		if err := s.target(described); err != nil {
-			return nil, fmt.Errorf("delivery: %w", err)
-		}
-	}
+	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}, chance: chance{rand: o.random(1 << 32)}}
 	engines, err := s.routes()
 	if err != nil {
 		return nil, fmt.Errorf("delivery: %w", err)
 	}
-	for _, t := range s.targets {
-		if err := s.sender(t); err != nil {
+	loops := s.loops()
+	first := &force{absent: o.Absent, tenants: o.Tenants}
+	for _, described := range p.Partners {
+		t, err := s.target(described, first.targets, p.Env)
+		if err != nil {
 			return nil, fmt.Errorf("delivery: %w", err)
 		}
-		if err := s.parker(t); err != nil {
-			return nil, fmt.Errorf("delivery: %w", err)
-		}
-		engines = append(engines, t.live, t.replay, t.over)
+		first.targets = append(first.targets, t)
+		engines, loops = append(engines, t.engines()...), append(loops, s.loopsOf(t)...)
 	}
-	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: s.loops(), Log: o.Log, Now: o.Now,
+	s.force.Store(first.counting())
+	s.System = flow.NewSystem(flow.SystemParts{Name: Name, Begin: []func(context.Context) error{s.begin}, Pipelines: engines, Loops: loops, Log: o.Log, Now: o.Now,
 		Close: []func() error{s.closeTargets}})
 	return s, nil
 }
 
-// target builds a partner.
-func (s *System) target(described partner.Partner) error {
-	if slices.ContainsFunc(s.targets, func(t *target) bool { return t.Name == described.Name }) {
-		return fmt.Errorf("partner %s: it is there twice", described.Name)
+// force is what is in force of what a reload may change. Nothing in it is changed: a reload puts
+// another one in its place. Who does something looks once, and ends it by what it saw.
+type force struct {
+	targets []*target
+	retired []*retired
+	counts  map[string]*atomic.Int64 // by partners' queues and parked queues: the counts of level
+	absent  func(site string) bool
+	tenants map[string]queue.Limit
+}
+
+// now is what is in force.
+func (s *System) now() *force { return s.force.Load() }
+
+// counting fills in the counts.
+func (f *force) counting() *force {
+	f.counts = map[string]*atomic.Int64{}
+	for _, t := range f.targets {
+		f.counts[t.queue], f.counts[ParkedOf(t.Name)] = &t.level.queued, &t.level.parked
 	}
-	t := &target{queue: QueueOf(described.Name)}
-	t.health.now = s.o.Now
-	env := s.p.Env
-	t.requests.now = s.o.Now
+	return f
+}
+
+func (t *target) engines() []*flow.Engine { return []*flow.Engine{t.live, t.replay, t.over} }
+
+// target builds a partner beside others, with its pipelines.
+func (s *System) target(described partner.Partner, others []*target, env partner.Env) (*target, error) {
+	if slices.ContainsFunc(others, func(t *target) bool { return t.Name == described.Name }) {
+		return nil, fmt.Errorf("partner %s: it is there twice", described.Name)
+	}
+	t := &target{from: described, env: env, secrets: map[string]tidemill.Secret{}, sources: map[string]tidemill.Source{}, queue: QueueOf(described.Name)}
+	t.health.now, t.requests.now = s.o.Now, s.o.Now
+	if secret := env.Secret; secret != nil {
+		env.Secret = func(name string) (tidemill.Secret, bool) {
+			v, found := secret(name)
+			t.secrets[name] = v
+			return v, found
+		}
+	}
 	env.Key, env.Turn, env.Observe, env.Now = EventOf, t.requests.wait, t.observe, s.o.Now
 	built, err := described.Build(env)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.Built = built
-	s.counts[t.queue], s.counts[ParkedOf(t.Name)] = &t.level.queued, &t.level.parked
 	t.limit = int64(cmp.Or(built.Queue.Jobs, s.o.Limit))
-	s.targets = append(s.targets, t)
-	return nil
+	if err = s.sender(t); err == nil {
+		err = s.parker(t)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 func (s *System) closeTargets() error {
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		t.Close()
 	}
 	return nil
@@ -177,29 +213,37 @@ func (s *System) begin(ctx context.Context) error {
 			return fmt.Errorf("set up queue %s: %w", name, err)
 		}
 	}
-	for _, t := range s.targets {
-		_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-			q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
-			limit := queue.Limit{AtOnce: t.AtOnce}
-			if rate := t.Limiter; rate.Rate > 0 {
-				limit.PerSecond, limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
-			}
-			q.Configure(queue.Configured{Limit: limit, Tenants: s.o.Tenants})
-		})
-		if err != nil {
-			return fmt.Errorf("set up queue %s: %w", t.queue, err)
-		}
-		_, err = s.p.Queues.Set(ctx, ParkedOf(t.Name), func(q *queue.Settings) {
-			q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
-		})
-		if err != nil {
-			return fmt.Errorf("set up queue %s: %w", ParkedOf(t.Name), err)
+	for _, t := range s.now().targets {
+		if err := s.setUp(ctx, t, s.now().tenants); err != nil {
+			return err
 		}
 	}
-	if err := s.levels(ctx); err != nil {
+	if err := s.levels(ctx, s.now().targets); err != nil {
 		return err
 	}
 	return s.warnLeft(ctx)
+}
+
+// setUp gives the queues of a partner their settings.
+func (s *System) setUp(ctx context.Context, t *target, tenants map[string]queue.Limit) error {
+	_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+		q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
+		limit := queue.Limit{AtOnce: t.AtOnce}
+		if rate := t.Limiter; rate.Rate > 0 {
+			limit.PerSecond, limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
+		}
+		q.Configure(queue.Configured{Limit: limit, Tenants: tenants})
+	})
+	if err != nil {
+		return fmt.Errorf("set up queue %s: %w", t.queue, err)
+	}
+	_, err = s.p.Queues.Set(ctx, ParkedOf(t.Name), func(q *queue.Settings) {
+		q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
+	})
+	if err != nil {
+		return fmt.Errorf("set up queue %s: %w", ParkedOf(t.Name), err)
+	}
+	return nil
 }
 
 // loops are the side jobs.
@@ -208,17 +252,18 @@ func (s *System) loops() []flow.Loop {
 		_, err := s.p.Sent.Expire(ctx, s.o.Now().Add(-s.o.Keep), 10_000)
 		return err
 	}}}
-	loops = append(loops, flow.Loop{Name: "circuits", Every: time.Second, Do: s.obey})
-	for _, t := range s.targets {
-		if t.Queue.Full == partner.DropOldest {
-			loops = append(loops, flow.Loop{Name: "drop the oldest of " + t.Name, Every: time.Second, Do: func(ctx context.Context) error { return s.dropOldest(ctx, t) }})
-		}
-		if t.ages() {
-			loops = append(loops, flow.Loop{Name: "drop the expired of " + t.Name, Every: sweepExpired, Do: func(ctx context.Context) error { return s.dropExpired(ctx, t) }})
-		}
-		loops = append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
+	return append(loops, flow.Loop{Name: "circuits", Every: time.Second, Do: s.obey})
+}
+
+// loopsOf are the side jobs of a partner.
+func (s *System) loopsOf(t *target) (loops []flow.Loop) {
+	if t.Queue.Full == partner.DropOldest {
+		loops = append(loops, flow.Loop{Name: "drop the oldest of " + t.Name, Every: time.Second, Do: func(ctx context.Context) error { return s.dropOldest(ctx, t) }})
 	}
-	return loops
+	if t.ages() {
+		loops = append(loops, flow.Loop{Name: "drop the expired of " + t.Name, Every: sweepExpired, Do: func(ctx context.Context) error { return s.dropExpired(ctx, t) }})
+	}
+	return append(loops, flow.Loop{Name: "workers of " + t.Name, Every: time.Second, Do: func(context.Context) error { return t.resize(s.o.Log) }})
 }
 
 // handouts is how often an event may be handed out without a failed try. Probing a partner that
@@ -226,10 +271,11 @@ func (s *System) loops() []flow.Loop {
 // every few seconds, for days. No event may die of either.
 const handouts = 1_000_000
 
-// pipeline is what all pipelines have in common.
-func (s *System) pipeline(name string, source tidemill.Source, stream uint64) flow.Pipeline {
-	s.sources[name] = source
-	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(stream), Observe: s.o.Observe}
+// pipeline is what all pipelines have in common. Its source is noted in among.
+func (s *System) pipeline(among map[string]tidemill.Source, name string, source tidemill.Source) flow.Pipeline {
+	among[name] = source
+	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(s.streams), Observe: s.o.Observe}
+	s.streams++ // each has its own
 	p.Settled = func(ends []tidemill.Settlement) {
 		s.moved(name, ends)
 		if s.o.Settled != nil {

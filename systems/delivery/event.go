@@ -23,7 +23,7 @@ func (s *System) Event(ctx context.Context, site, id string) (*EventStatus, erro
 		return nil, err
 	}
 	found := routed
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		p, err := s.delivery(ctx, e, t)
 		if err != nil {
 			return nil, err

@@ -12,7 +12,7 @@ import (
 
 // PartnerNames are the partners that events are delivered to.
 func (s *System) PartnerNames() (names []string) {
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		names = append(names, t.Name)
 	}
 	return names
@@ -45,7 +45,7 @@ func (s *System) Dying(ctx context.Context, id string) (sites []string, err erro
 	for _, q := range EventQueues() {
 		ids[q] = id
 	}
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		ids[t.queue] = JobOf(id, t.Name)
 	}
 	for pipeline, id := range ids {
@@ -93,7 +93,7 @@ func (s *System) Choices(m *tidemill.Message, id string) ([]Choice, error) {
 	}
 	may := s.may(m.Tenant, e, string(m.Get(GPCHeader)) == "1")
 	var all []Choice
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		c := Choice{Partner: t.Name}
 		switch takes, err := t.Route.Takes(e); {
 		case !t.Route.OfSite(m.Tenant):

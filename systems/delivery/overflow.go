@@ -64,7 +64,8 @@ func (t *target) place() string {
 // moved counts the jobs that settlements brought into partners' queues, and those that they
 // ended there.
 func (s *System) moved(pipeline string, ends []tidemill.Settlement) {
-	from := s.counts[pipeline]
+	counts := s.now().counts
+	from := counts[pipeline]
 	for i := range ends {
 		e := &ends[i]
 		if e.Outcome != tidemill.Applied || e.End != tidemill.Done {
@@ -74,7 +75,7 @@ func (s *System) moved(pipeline string, ends []tidemill.Settlement) {
 			from.Add(-1)
 		}
 		for _, m := range e.Next {
-			if to := s.counts[m.To]; to != nil {
+			if to := counts[m.To]; to != nil {
 				to.Add(1)
 			}
 		}
@@ -82,8 +83,8 @@ func (s *System) moved(pipeline string, ends []tidemill.Settlement) {
 }
 
 // levels counts what waits for partners.
-func (s *System) levels(ctx context.Context) error {
-	for _, t := range s.targets {
+func (s *System) levels(ctx context.Context, targets []*target) error {
+	for _, t := range targets {
 		if err := s.count(ctx, ParkedOf(t.Name), &t.level.parked); err != nil {
 			return err
 		}
@@ -111,8 +112,8 @@ func (s *System) count(ctx context.Context, name string, into *atomic.Int64) err
 // parker makes the pipeline of the queue beside a partner's. Its dead letters are the
 // partner's: the partner's replay sends them.
 func (s *System) parker(t *target) (err error) {
-	n, name := uint64(len(s.sources)), ParkedOf(t.Name)
-	p := s.pipeline(name, s.open(name, 0, t.Ordered), n)
+	name := ParkedOf(t.Name)
+	p := s.pipeline(t.sources, name, s.open(name, 0, t.Ordered))
 	p.Work, p.Dead, p.Batch, p.May = s.unpark(t), lettersAs{s.p.DeadLetters, t.queue}, s.o.Batch, s.mayUnpark(t)
 	if !p.Source.Traits().Forwards {
 		p.Emits = queue.Sink(s.p.Queues)

@@ -16,8 +16,9 @@ import (
 // Partners says how each partner stands. Its recent requests are this instance's. Its queue,
 // its dead letters and its pause are shared by all instances.
 func (s *System) Partners(ctx context.Context) ([]PartnerHealth, error) {
-	all := make([]PartnerHealth, len(s.targets))
-	for i, t := range s.targets {
+	targets := s.now().targets
+	all := make([]PartnerHealth, len(targets))
+	for i, t := range targets {
 		var err error
 		if all[i], err = s.healthOf(ctx, t); err != nil {
 			return nil, err
@@ -46,7 +47,7 @@ func (s *System) healthOf(ctx context.Context, t *target) (h PartnerHealth, err 
 // circuits. It counts no probe.
 func (s *System) Away(ctx context.Context) (map[string]policy.State, error) {
 	away := map[string]policy.State{}
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		var h PartnerHealth
 		if err := s.stands(ctx, t, &h); err != nil {
 			return nil, err
@@ -74,7 +75,7 @@ func (s *System) Full() (queues []string) {
 
 // Overfull is how many partners' queues are at their limit.
 func (s *System) Overfull() (n int) {
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		if l := &t.level; l.queued.Load() >= t.limit || l.parked.Load() > 0 {
 			n++
 		}
@@ -164,10 +165,10 @@ func goOn(q *queue.Settings) {
 // opened by hand for a time that is over. This instance closes a circuit that another instance
 // has closed.
 func (s *System) obey(ctx context.Context) error {
-	if err := s.levels(ctx); err != nil {
+	if err := s.levels(ctx, s.now().targets); err != nil {
 		return err
 	}
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		is, err := s.p.Queues.Settings(ctx, t.queue)
 		if err != nil {
 			return err
@@ -197,8 +198,9 @@ func (s *System) obey(ctx context.Context) error {
 var ErrNoPartner = errors.New("there is no such partner")
 
 func (s *System) find(partner string) (*target, error) {
-	names := make([]string, 0, len(s.targets))
-	for _, t := range s.targets {
+	targets := s.now().targets
+	names := make([]string, 0, len(targets))
+	for _, t := range targets {
 		if t.Name == partner {
 			return t, nil
 		}

@@ -22,8 +22,8 @@ const (
 func (s *System) routes() ([]*flow.Engine, error) {
 	var all []*flow.Engine
 	work := flow.Steps[routed]{Decode: s.decode, Stages: []flow.Stage[routed]{{Name: "route", Do: s.route, Repeat: true}}}.Lane
-	for i, endpoint := range EventQueues() {
-		p := s.pipeline(endpoint, s.open(endpoint, 0, false), uint64(i))
+	for _, endpoint := range EventQueues() {
+		p := s.pipeline(s.sources, endpoint, s.open(endpoint, 0, false))
 		p.Work, p.Dead = work, s.p.DeadLetters
 		p.Lanes, p.Batch, p.Runs = s.o.Workers, s.o.Batch, s.o.Batch
 		if !p.Source.Traits().Forwards {
@@ -33,7 +33,7 @@ func (s *System) routes() ([]*flow.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		again := s.pipeline(ReplayOf(endpoint), s.p.DeadLetters.Open(endpoint), uint64(len(EventQueues())+i))
+		again := s.pipeline(s.sources, ReplayOf(endpoint), s.p.DeadLetters.Open(endpoint))
 		again.Work, again.Lanes, again.Batch, again.Emits = work, 1, s.o.Batch, queue.Sink(s.p.Queues)
 		r, err := flow.New(again)
 		if err != nil {
@@ -85,7 +85,7 @@ func (s *System) fanOut(it *flow.Item[routed]) {
 // that failed. It reports whether any partner wants the event, even one that may not have it.
 func (s *System) match(site string, e *partner.Event, gpc bool, to func(*target, error)) (wanted bool) {
 	may := s.may(site, e, gpc)
-	for _, t := range s.targets {
+	for _, t := range s.now().targets {
 		takes, err := t.Route.Takes(e)
 		wanted = wanted || takes || err != nil
 		if (takes || err != nil) && may && vendorMay(e, t.Route.Vendor) {

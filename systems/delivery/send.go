@@ -38,7 +38,6 @@ func gather(rate float64) time.Duration {
 
 // sender makes the pipelines of a partner: of its queue, and of its dead letters.
 func (s *System) sender(t *target) error {
-	n := uint64(len(s.sources)) // of the random streams: each pipeline has its own
 	most := t.Workers
 	switch {
 	case most > 0:
@@ -47,10 +46,10 @@ func (s *System) sender(t *target) error {
 	default:
 		most = s.o.Most
 	}
-	p := s.pipeline(t.queue, s.open(t.queue, t.Lease, t.Ordered), n)
+	p := s.pipeline(t.sources, t.queue, s.open(t.queue, t.Lease, t.Ordered))
 	t.gate = p.Source.(tidemill.Gater)
 	p.Work, p.Dead, p.Lanes = s.work(t, false), s.p.DeadLetters, most
-	again := s.pipeline(ReplayOf(t.queue), s.p.DeadLetters.Open(t.queue), n+1)
+	again := s.pipeline(t.sources, ReplayOf(t.queue), s.p.DeadLetters.Open(t.queue))
 	again.Work, again.Lanes, again.May = s.work(t, true), min(2, most), s.mayReplay(t)
 	for _, p := range []*flow.Pipeline{&p, &again} {
 		p.Rules, p.Retry, p.Breaker, p.Batch = rules, t.Retry, t.Breaker, t.Items

@@ -132,13 +132,8 @@ func (s *System) Describe(ctx context.Context, name string) (*Description, error
 	if err != nil {
 		return nil, err
 	}
-	d := &Description{}
-	for _, p := range s.p.Partners {
-		if p.Name == name {
-			d.Partner, _ = p.Shown().(partner.Partner)
-			d.Credentials = p.Credentials(s.p.Env)
-		}
-	}
+	d := &Description{Credentials: t.from.Credentials(t.env)}
+	d.Partner, _ = t.from.Shown().(partner.Partner)
 	if d.Health, err = s.healthOf(ctx, t); err != nil {
 		return nil, fmt.Errorf("partner %s: %w", name, err)
 	}

@@ -42,9 +42,9 @@ type Settings struct {
 
 	BullMQ BullMQ `yaml:"bullmq"`
 
-	Sites    []Site            `yaml:"sites" help:"sites, their keys and limits"`
-	Queues   []Rule            `yaml:"queues" help:"which queue of the ingest API takes which events; the first rule that holds"`
-	Partners []partner.Partner `yaml:"partners" help:"partners that events are delivered to"`
+	Sites    []Site            `yaml:"sites" reload:"true" help:"sites, their keys and limits"`
+	Queues   []Rule            `yaml:"queues" reload:"true" help:"which queue of the ingest API takes which events; the first rule that holds"`
+	Partners []partner.Partner `yaml:"partners" reload:"true" help:"partners that events are delivered to"`
 
 	c *config.Loaded // that they are a part of
 }

@@ -83,21 +83,24 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err := w.Judge(ctx); err != nil {
 		return nil, err
 	}
-	skip := map[string]bool{}
-	for _, s := range c.Sites {
-		skip[s.ID] = s.Consent == "skip"
-	}
 	sys, err := delivery.New(
 		delivery.Parts{Queues: stores.queues, DeadLetters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: w.Config.Secret}},
 		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
-			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: func(site string) bool { return !skip[site] },
+			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: absent(c),
 			Log: o.Log, Now: o.Now, Observe: w.Observe})
 	if err != nil {
 		return nil, err
 	}
-	handler, acceptor, err := w.ingestAPI(ctx, sys, stores)
+	in := &takings{}
+	handler, acceptor, err := w.ingestAPI(ctx, sys, in, stores)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.Sites) == 0 && stores.projects != nil { // these are the sites
+		w.Projects = stores.projects
+		if err := w.EnsureProjects(ctx, w.Projects); err != nil {
+			return nil, err
+		}
 	}
 	books := sys.Books()
 	shown := admin.System{Books: books, Decodes: sys.Decodes, Audit: func(ctx context.Context) (any, bool, error) {
@@ -105,7 +108,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return a, a.Balanced, err
 	}}
 	p := &system.Parts{
-		Runs: []system.Running{{System: sys.System, Shown: shown, Counted: books}},
+		Runs: []system.Running{{System: sys.System, Shown: shown, Counted: books, CountedNow: sys.Books}},
 		Endpoints: []system.Endpoint{
 			{Serves: serves, Handler: handler},
 			{Serves: func(path string) bool { return path == "/healthz" }, Handler: only("GET", handler.Secured(w.health(sys, stores))), Operators: true},
@@ -116,6 +119,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		}},
 		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Trials: sys, Config: w.InForce, Take: handler.Accept}).Operations(),
 		Finder:     &deliveryapi.Finder{Common: w.Common, Delivery: sys, Accept: acceptor, Sites: func() []string { return deliveryapi.Sites(w.InForce()) }, Now: o.Now},
+		Reload:     w.reload(sys, in, stores),
 		API: func(api *admin.Parts) {
 			api.Queues = stores.queues
 			api.AddLetters(delivery.Name, stores.letters)

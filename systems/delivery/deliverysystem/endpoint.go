@@ -15,29 +15,27 @@ import (
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryingest"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
 
 // ingestAPI makes the ingest API of delivery.
-func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores) (*deliveryingest.Handler, *accept.Acceptor, error) {
+func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, in *takings, d *stores) (*deliveryingest.Handler, *accept.Acceptor, error) {
 	c, o := w.own, w.Host
 	rules, err := event.New(event.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	class, err := w.classes()
+	t, err := w.takingOf(ctx, c, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Transaction: d.transaction, Keep: c.KeyLife, Batch: c.LowFrom, Class: class,
+	in.put(t)
+	acceptor, err := accept.New(d.keys, d.queues, accept.Options{Transaction: d.transaction, Keep: c.KeyLife, Batch: c.LowFrom, Class: in.queue,
 		Lease: c.Lease, Timeout: min(10*time.Second, c.Lease/2), // who dies holds up the same request no longer than any other work
 		Now: o.Now, Log: o.Log})
-	if err != nil {
-		return nil, nil, err
-	}
-	sites, err := w.sites(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,20 +43,8 @@ func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores)
 	if perMinute == 0 {
 		perMinute = -1
 	}
-	settings := map[string]deliveryingest.Site{}
-	for n := range c.Sites {
-		s := &c.Sites[n]
-		settings[s.ID] = deliveryingest.Site{Public: s.Public, Origins: s.Origins, PerDay: s.PerDay()}
-	}
 	handler, err := deliveryingest.New(deliveryingest.Options{
-		Options: w.Endpoint(sites), Acceptor: acceptor, Rules: rules,
-		Sites: func(site string) (deliveryingest.Site, bool) {
-			if len(settings) == 0 { // only the one that was made to try things out
-				return deliveryingest.Site{Public: site == "default"}, true
-			}
-			s, ok := settings[site]
-			return s, ok
-		},
+		Options: w.Endpoint(&in.keys), Acceptor: acceptor, Rules: rules, Sites: in.site,
 		Status: func(ctx context.Context, site, id string) (any, error) {
 			e, err := sys.Event(ctx, site, id)
 			if err != nil {
@@ -87,13 +73,13 @@ func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, d *stores)
 }
 
 // classes are the rules that say which queue takes an event; nil: there are none.
-func (w *wiring) classes() (func(*event.Event, []byte) string, error) {
+func classes(c *deliveryconfig.Settings) (func(*event.Event, []byte) string, error) {
 	type class struct {
 		rule  *partner.Rule
 		queue string
 	}
 	var all []class
-	for _, r := range w.own.Queues {
+	for _, r := range c.Queues {
 		rule, err := partner.NewRule("delivery.queues: when", r.When, nil)
 		if err != nil {
 			return nil, err
@@ -119,11 +105,9 @@ func (w *wiring) classes() (func(*event.Event, []byte) string, error) {
 
 // sites are those of the configuration. Where it has none, and the embedded database is
 // there, they are its projects: the one that is made at the first start.
-func (w *wiring) sites(ctx context.Context, d *stores) (project.Projects, error) {
-	c := w.own
+func (w *wiring) sites(ctx context.Context, c *deliveryconfig.Settings, d *stores) (project.Projects, error) {
 	if len(c.Sites) == 0 && d.projects != nil {
-		w.Projects = d.projects
-		return d.projects, w.EnsureProjects(ctx, w.Projects)
+		return d.projects, nil
 	}
 	all := tableproject.Memory()
 	for n := range c.Sites {
