@@ -46,7 +46,7 @@ type Attempt struct {
 func (s *System) finish(ctx context.Context, j *job) {
 	t := j.task
 	fate, failure := t.Outcome()
-	a := Attempt{Tenant: t.Tenant, ID: EventOf(&t.Message), Type: t.Type, Label: s.labels.of(t.Type), Took: j.took, Number: t.Tries + 1, Replay: RequestOf(&t.Message)}
+	a := Attempt{Tenant: t.Tenant, ID: EventOf(&t.Message), Type: t.Type, Label: s.force.Load().labels.of(t.Type), Took: j.took, Number: t.Tries + 1, Replay: RequestOf(&t.Message)}
 	if j.call != nil {
 		a.Profile, a.New = j.call.Profile, j.call.New
 	}

@@ -109,10 +109,9 @@ type System struct {
 	*flow.System
 	p         Parts
 	o         Options
-	handlers  *handler.Set
+	force     atomic.Pointer[force]
 	acceptor  *accept.Acceptor
-	pace      *paced // the source of the live pipeline
-	labels    labels
+	pace      *paced                     // the source of the live pipeline
 	sources   map[string]tidemill.Source // by pipeline
 	matched   matched
 	replays   replays
@@ -146,8 +145,8 @@ func newSystem(p Parts, o Options) (*System, error) {
 	if o, err = o.withDefaults(handlers); err != nil {
 		return nil, err
 	}
-	s := &System{p: p, o: o, handlers: handlers, sources: map[string]tidemill.Source{}}
-	s.labels = newLabels(p.Handlers, o.Priorities)
+	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}}
+	s.force.Store(&force{handlers: handlers, labels: newLabels(p.Handlers, o.Priorities), bounds: bounds{o.PerSecond, o.PerTenant, o.Tenants}})
 	s.matched.now = o.Now
 	s.replays.init(o)
 	if s.acceptor, err = accept.New(p.Queues, accept.Options{Priorities: o.Priorities}); err != nil {
@@ -267,12 +266,17 @@ func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 
 // begin gives the queue the settings of the options, for all instances.
 func (s *System) begin(ctx context.Context) error {
+	return s.setUp(ctx, s.force.Load().bounds)
+}
+
+// setUp gives the queue its settings, with these limits.
+func (s *System) setUp(ctx context.Context, b bounds) error {
 	_, err := s.p.Queues.Set(ctx, Queue, func(q *queue.Settings) {
 		q.Completed.Count, q.Failed.Count = max(s.o.Completed, 0), max(s.o.Failed, 0)
 		q.Weights = map[uint8]int{priority.Replay: 1, priority.Low: 4, priority.Normal: 16, priority.High: 64}
-		q.Limit.PerSecond, q.Limit.Burst = rate(s.o.PerSecond)
-		q.Tenant.PerSecond, q.Tenant.Burst = rate(s.o.PerTenant)
-		q.Configure(queue.Configured{Tenants: s.o.Tenants})
+		q.Limit.PerSecond, q.Limit.Burst = rate(b.perSecond)
+		q.Tenant.PerSecond, q.Tenant.Burst = rate(b.perTenant)
+		q.Configure(queue.Configured{Tenants: b.tenants})
 	})
 	if err != nil {
 		return fmt.Errorf("set up queue %s: %w", Queue, err)

@@ -120,7 +120,7 @@ func (s *System) Dying(ctx context.Context, id string) (tenants []string, err er
 
 // HandlerOf names the handler of a type of events; empty: none is for it.
 func (s *System) HandlerOf(typ string) string {
-	if spec, _, ok := s.handlers.Find(typ); ok {
+	if spec, _, ok := s.force.Load().handlers.Find(typ); ok {
 		return spec.Name
 	}
 	return ""

@@ -36,4 +36,4 @@ func (l *labels) of(typ string) string {
 
 // Label is the value of a metric's label for a type of events, from a set that the
 // configuration bounds.
-func (s *System) Label(typ string) string { return s.labels.of(typ) }
+func (s *System) Label(typ string) string { return s.force.Load().labels.of(typ) }

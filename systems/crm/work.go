@@ -48,7 +48,7 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 			putOff = true
 			continue
 		}
-		spec, _, ok := l.s.handlers.Find(e.Type)
+		spec, _, ok := l.s.force.Load().handlers.Find(e.Type)
 		if !ok {
 			l.unknown(it)
 			continue

@@ -33,8 +33,8 @@ type Settings struct {
 	Backoff  time.Duration `yaml:"backoff" env:"TIDEMILL_CRM_BACKOFF" default:"1s" help:"wait before the second try, then twice as long each time" range:"[1ms,1h]"`
 	Lease    time.Duration `yaml:"lease" env:"TIDEMILL_CRM_LEASE" default:"30s" help:"an event whose worker died is taken over after it; at least twice what the slowest handler may take" range:"[1s,1h]"`
 
-	PerSecond       float64 `yaml:"per_second" env:"TIDEMILL_CRM_PER_SECOND" default:"100" help:"events a second, of all instances together; 0: no limit" range:"[0,1000000]"`
-	TenantPerSecond float64 `yaml:"tenant_per_second" env:"TIDEMILL_CRM_TENANT_PER_SECOND" default:"50" help:"events a second of each tenant, of all instances together; 0: no limit" range:"[0,1000000]"`
+	PerSecond       float64 `yaml:"per_second" reload:"true" env:"TIDEMILL_CRM_PER_SECOND" default:"100" help:"events a second, of all instances together; 0: no limit" range:"[0,1000000]"`
+	TenantPerSecond float64 `yaml:"tenant_per_second" reload:"true" env:"TIDEMILL_CRM_TENANT_PER_SECOND" default:"50" help:"events a second of each tenant, of all instances together; 0: no limit" range:"[0,1000000]"`
 	RateLimit       int     `yaml:"rate_limit" env:"TIDEMILL_CRM_RATE_LIMIT" default:"0" help:"events a minute that this instance takes of one tenant; more are answered 429; 0: any number" range:"[0,100000000]"`
 	QueueMax        int     `yaml:"queue_max" env:"TIDEMILL_CRM_QUEUE_MAX" default:"10000000" help:"events that may wait; more are answered 503" range:"[1,)"`
 	Shards          int     `yaml:"shards" env:"TIDEMILL_CRM_SHARDS" default:"1" help:"parts that the queue is spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while jobs wait" range:"[1,64]"`
@@ -53,8 +53,8 @@ type Settings struct {
 	PostgresURL config.URL `yaml:"postgres_url" env:"TIDEMILL_CRM_POSTGRES_URL" help:"a PostgreSQL of its own, such as the application's: sync log, replays and profiles are there; empty: postgres.url, and where that is empty too the embedded database" allow:"as postgres.url"`
 	BullMQ      BullMQ     `yaml:"bullmq"`
 
-	Tenants  []Tenant  `yaml:"tenants" help:"tenants, their keys and limits"`
-	Handlers []Handler `yaml:"handlers" help:"what is done with which events"`
+	Tenants  []Tenant  `yaml:"tenants" reload:"true" help:"tenants, their keys and limits"`
+	Handlers []Handler `yaml:"handlers" reload:"true" help:"what is done with which events"`
 
 	c *config.Loaded // that they are a part of
 }

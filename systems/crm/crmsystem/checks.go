@@ -12,7 +12,7 @@ import (
 
 // findings are what an operator of CRM may want to know of before it hurts.
 func (w *wiring) findings(ctx context.Context, sys *crm.System, s *stores) []preflight.Finding {
-	c := w.own
+	c := crmconfig.Of(w.InForce())
 	fs := []preflight.Finding{checkHandlers(c), checkTenants(c)}
 	if s.damaged != nil {
 		fs = append(fs, system.CheckDamaged(ctx, s.damaged))

@@ -80,14 +80,15 @@ var System = system.System{
 // wiring is a system that is being built.
 type wiring struct {
 	*system.Host
-	own *crmconfig.Settings
+	own  *crmconfig.Settings
+	ends func() // closes what handlers have opened
 }
 
 // build puts the CRM system together with its endpoints: queue and dead letters on the Redis that
 // is named, sync log, replays and profiles on the PostgreSQL, and embedded what has no server.
 func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	c := crmconfig.Of(o.Config)
-	w := &wiring{o, c}
+	w := &wiring{Host: o, own: c}
 	stores, err := w.stores(ctx)
 	if err != nil {
 		return nil, err
@@ -95,10 +96,13 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err := w.Judge(ctx); err != nil {
 		return nil, err
 	}
-	specs, err := w.handlers(ctx, stores)
+	specs, ends, err := w.handlers(c, stores)
 	if err != nil {
 		return nil, err
 	}
+	w.ends = ends
+	w.OnClose(func() error { w.ends(); return nil })
+	w.say(ctx)
 	priorities, err := priority.New(c.Priorities.Rules())
 	if err != nil {
 		return nil, err
@@ -116,7 +120,8 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		return nil, err
 	}
 	numbers.Watch(sys)
-	endpoint, err := w.ingestAPI(ctx, sys, stores)
+	tenants := &system.Swapped{}
+	endpoint, err := w.ingestAPI(ctx, sys, tenants, stores)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +141,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Operations: (&crmapi.API{Common: w.Common, CRM: sys}).Operations(),
 		Finder:     &crmapi.Finder{CRM: sys, Queues: stores.queues, Tenants: w.tenantNames, Now: o.Now},
 		API:        func(api *admin.Parts) { share(api, stores) },
+		Reload:     w.reload(sys, tenants, stores),
 	}, nil
 }
 
@@ -213,43 +219,53 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	return err
 }
 
-// handlers are those of the configuration.
-func (w *wiring) handlers(ctx context.Context, s *stores) ([]handler.Spec, error) {
-	var specs []handler.Spec
-	var names []string
-	for n := range w.own.Handlers {
-		h := &w.own.Handlers[n]
+// handlers are those of a configuration; ends closes what they have opened.
+func (w *wiring) handlers(c *crmconfig.Settings, s *stores) (specs []handler.Spec, ends func(), err error) {
+	var opened []*webhook.Endpoint
+	ends = func() {
+		for _, e := range opened {
+			e.Close()
+		}
+	}
+	for n := range c.Handlers {
+		h := &c.Handlers[n]
 		spec := h.Spec()
-		var err error
 		if h.Endpoint != nil {
-			spec.Handler, err = w.endpoint(h)
+			var e *webhook.Endpoint
+			if e, err = w.endpoint(c, h); err == nil {
+				spec.Handler, opened = e, append(opened, e)
+			}
 		} else {
 			spec.Handler, err = s.attributes(h.Attributes)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("handler %s: %w", h.Name, err)
+			ends()
+			return nil, nil, fmt.Errorf("handler %s: %w", h.Name, err)
 		}
-		specs, names = append(specs, spec), append(names, h.Name+" for "+strings.Join(h.Types, ", "))
+		specs = append(specs, spec)
+	}
+	return specs, ends, nil
+}
+
+// say says which handlers there are at the start.
+func (w *wiring) say(ctx context.Context) {
+	var names []string
+	for _, h := range w.own.Handlers {
+		names = append(names, h.Name+" for "+strings.Join(h.Types, ", "))
 	}
 	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[w.own.Unknown]
-	if len(specs) == 0 {
+	if len(names) == 0 {
 		names = []string{"none: all events are " + what + " (set crm.handlers)"}
 		w.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", w.own.Unknown)
 	}
 	w.Uses = append(w.Uses, "handlers: "+strings.Join(names, "; "))
-	return specs, nil
 }
 
-func (w *wiring) endpoint(h *crmconfig.Handler) (handler.Handler, error) {
-	o, err := w.own.Endpoint(h)
+func (w *wiring) endpoint(c *crmconfig.Settings, h *crmconfig.Handler) (*webhook.Endpoint, error) {
+	o, err := c.Endpoint(h)
 	if err != nil {
 		return nil, err
 	}
-	o.Now, o.Connections = w.Now, max(w.own.Workers, 1)
-	e, err := webhook.New(o)
-	if err != nil {
-		return nil, err
-	}
-	w.OnClose(func() error { e.Close(); return nil })
-	return e, nil
+	o.Now, o.Connections = w.Now, max(c.Workers, 1)
+	return webhook.New(o)
 }

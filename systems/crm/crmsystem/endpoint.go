@@ -6,27 +6,38 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
 	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/crm/crmconfig"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
 )
 
 // ingestAPI makes the ingest API of CRM.
-func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, s *stores) (http.Handler, error) {
-	tenants, err := w.tenants(ctx, s)
+func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, tenants *system.Swapped, s *stores) (http.Handler, error) {
+	if len(w.own.Tenants) == 0 { // they are the projects
+		if w.Projects == nil {
+			w.Projects = s.projects
+		}
+		if err := w.EnsureProjects(ctx, w.Projects); err != nil {
+			return nil, err
+		}
+	}
+	all, err := w.tenants(ctx, w.own)
 	if err != nil {
 		return nil, err
 	}
+	tenants.Put(all)
 	return crmingest.New(crmingest.Options{Options: w.Endpoint(tenants), Acceptor: sys.Acceptor(), Events: sys,
 		Limits: endpoint.Limits{Time: w.Config.HTTP.BodyTimeout, PerMinute: w.own.RateLimit}})
 }
 
 // tenantNames are those that events may be of: tenants that are configured, else the projects.
 func (w *wiring) tenantNames(ctx context.Context) (names []string, err error) {
-	for i := range w.own.Tenants {
-		names = append(names, w.own.Tenants[i].ID)
+	for _, t := range crmconfig.Of(w.InForce()).Tenants {
+		names = append(names, t.ID)
 	}
 	if len(names) > 0 || w.Projects == nil {
 		return names, nil
@@ -40,13 +51,9 @@ func (w *wiring) tenantNames(ctx context.Context) (names []string, err error) {
 
 // tenants are those of the configuration. Where it has none they are the projects: the one
 // named default that is made at the first start, and those that flags and file name.
-func (w *wiring) tenants(ctx context.Context, s *stores) (project.Projects, error) {
-	c := w.own
+func (w *wiring) tenants(ctx context.Context, c *crmconfig.Settings) (project.Projects, error) {
 	if len(c.Tenants) == 0 {
-		if w.Projects == nil {
-			w.Projects = s.projects
-		}
-		return w.Projects, w.EnsureProjects(ctx, w.Projects)
+		return w.Projects, nil
 	}
 	all := tableproject.Memory()
 	for n := range c.Tenants {
