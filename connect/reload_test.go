@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -293,5 +294,34 @@ func TestNothingIsReloadedBeforeTheStartOrWithoutAFile(t *testing.T) {
 	w := httptest.NewRecorder()
 	if other.ServeHTTP(w, req); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "tidemill run") {
 		t.Errorf("answer %d: %s", w.Code, w.Body)
+	}
+}
+
+func TestAReloadChangesWhatAProjectMaySend(t *testing.T) {
+	const project = "projects: [{name: shop, key: a-long-key-of-shop-1}]\n"
+	r := reloadable(t, project, nil)
+	n := 0
+	send := func() int {
+		n++
+		req := httptest.NewRequest(http.MethodPost, "http://localhost/v1/batch", strings.NewReader(fmt.Sprintf(`{"events": [{"event": "e", "distinct_id": "u", "event_id": "0190f3c2-0000-7000-8000-%012d"}]}`, n)))
+		req.Header.Set("X-Api-Key", "a-long-key-of-shop-1")
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, req)
+		return w.Code
+	}
+	if code := send(); code/100 != 2 {
+		t.Fatalf("answered %d", code)
+	}
+	r.write(project + "analytics: {rate_limit: 1, rate_status: 429}\n")
+	if applied, _ := r.must(); applied != "changed analytics.rate_limit; changed analytics.rate_status" {
+		t.Errorf("applied %q", applied)
+	}
+	if first, second := send(), send(); first/100 != 2 || second != http.StatusTooManyRequests {
+		t.Errorf("with a limit of one it answers %d and %d", first, second)
+	}
+	r.write(project)
+	r.must()
+	if code := send(); code/100 != 2 {
+		t.Errorf("without the limit it answers %d", code)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,9 +25,22 @@ type Handler struct {
 	scripts    *scripts // nil: none
 	routes     map[string]*route
 	metaHeader []byte // never written to
+	over       atomic.Pointer[over]
 }
 
 type route = endpoint.Route[*exchange]
+
+// over is the rate of a project, 0 for none, and what is answered over it.
+type over struct{ rate, status int }
+
+// Limit changes the limits of projects, as Limits.Rate, Limits.Quota and RateStatus have them. A meter
+// that was given keeps its own unless it is a Limiter.
+func (h *Handler) Limit(rate, quota, status int) {
+	if m, ok := h.o.Meter.(Limiter); ok {
+		m.Limit(rate, quota)
+	}
+	h.over.Store(&over{rate, status})
+}
 
 // exchange is one request and its answer. The path that it is counted by is the protocol that
 // its client speaks.
@@ -42,6 +56,7 @@ func New(o Options) (*Handler, error) {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
 	h := &Handler{o: o, metaHeader: []byte(event.MetaHeader)}
+	h.over.Store(&over{o.Limits.Rate, o.RateStatus})
 	h.routes = h.table()
 	l := &endpoint.Limits{Body: max(o.Limits.Native, o.Limits.PostHog), Items: o.Limits.Events, Ratio: o.Limits.Ratio, Memory: o.Limits.Memory, Time: o.Limits.Body,
 		Requests: math.MaxInt} // connections bound them
@@ -192,7 +207,7 @@ func (x *exchange) handshake() {
 	x.Header.Set("WebHook-Allowed-Origin", origin)
 	if x.R.Header.Get("WebHook-Request-Rate") != "" {
 		rate := "*"
-		if n := x.h.o.Limits.Rate; n > 0 {
+		if n := x.h.over.Load().rate; n > 0 {
 			rate = strconv.Itoa(n)
 		}
 		x.Header.Set("WebHook-Allowed-Rate", rate)

@@ -3,6 +3,7 @@ package analyticsingest
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,6 +18,9 @@ type Meter interface {
 	// Bill counts billed events that are durable now.
 	Bill(ctx context.Context, project uuid.UUID, events int) error
 }
+
+// A Limiter is a Meter whose limits may change while it counts; 0: there is none.
+type Limiter interface{ Limit(rate, quota int) }
 
 // Admission is a Meter's answer.
 type Admission uint8
@@ -34,12 +38,13 @@ const (
 
 // memoryMeter is the Meter of one process. Its months begin anew with the process.
 type memoryMeter struct {
-	rate, quota int // 0: no limit
-	now         func() time.Time
+	now     func() time.Time
+	limited atomic.Bool // there is a limit
 
-	mu    sync.Mutex // guards all below
-	of    map[uuid.UUID]*meterRow
-	swept int64 // bucket in which idle rows were last forgotten
+	mu          sync.Mutex // guards all below
+	rate, quota int        // 0: no limit
+	of          map[uuid.UUID]*meterRow
+	swept       int64 // bucket in which idle rows were last forgotten
 }
 
 type meterRow struct {
@@ -50,7 +55,9 @@ type meterRow struct {
 }
 
 func newMemoryMeter(rate, quota int, now func() time.Time) *memoryMeter {
-	return &memoryMeter{rate: rate, quota: quota, now: now, of: map[uuid.UUID]*meterRow{}}
+	m := &memoryMeter{now: now, of: map[uuid.UUID]*meterRow{}}
+	m.Limit(rate, quota)
+	return m
 }
 
 // row finds a project's row, with the current bucket and month; the lock is held.
@@ -81,8 +88,16 @@ func (m *memoryMeter) row(project uuid.UUID) (*meterRow, int64) {
 	return r, bucket
 }
 
+// Limit is Limiter.
+func (m *memoryMeter) Limit(rate, quota int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rate, m.quota = rate, quota
+	m.limited.Store(rate > 0 || quota > 0)
+}
+
 func (m *memoryMeter) Admit(_ context.Context, project uuid.UUID, events int, billed bool) (Admission, error) {
-	if m.rate == 0 && m.quota == 0 {
+	if !m.limited.Load() {
 		return Admitted, nil
 	}
 	m.mu.Lock()
@@ -111,7 +126,7 @@ func (m *memoryMeter) Admit(_ context.Context, project uuid.UUID, events int, bi
 }
 
 func (m *memoryMeter) Bill(_ context.Context, project uuid.UUID, events int) error {
-	if m.quota == 0 {
+	if !m.limited.Load() {
 		return nil
 	}
 	m.mu.Lock()

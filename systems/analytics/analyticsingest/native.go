@@ -76,7 +76,7 @@ func (x *exchange) nativeEvents(imported bool) *request.Problem {
 	if n := len(v.events); n == 0 || n > most {
 		return request.BadRequest("the body has %d events; 1 to %d are allowed", n, most)
 	}
-	a, p := x.admit(!imported, x.h.o.RateStatus)
+	a, p := x.admit(!imported, x.h.over.Load().status)
 	switch {
 	case p != nil:
 		return p

@@ -66,7 +66,7 @@ func (x *exchange) postHog(limit int) *request.Problem {
 }
 
 func (x *exchange) postHogEvents(beacon bool) *request.Problem {
-	a, p := x.admit(true, x.h.o.RateStatus)
+	a, p := x.admit(true, x.h.over.Load().status)
 	if p != nil {
 		return p
 	}

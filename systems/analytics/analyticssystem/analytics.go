@@ -145,6 +145,10 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			}
 			return append(fs, checkGeo(geo.Status()), w.checkProjects())
 		}},
+		Reload: func(_ context.Context, next *config.Loaded) (*system.Prepared, error) {
+			c := analyticsconfig.Of(next)
+			return &system.Prepared{Commit: func() { endpoint.Limit(c.RateLimit, c.Quota, c.RateStatus) }}, nil
+		},
 		Finder:     w.finder(b),
 		Operations: (&analyticsapi.API{Common: w.Common, Persons: b.persons, Events: b.warehouse, Definitions: b.definitions, Send: sendNative(endpoint)}).Operations(),
 		API: func(api *admin.Parts) {

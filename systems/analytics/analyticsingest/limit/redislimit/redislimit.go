@@ -44,13 +44,16 @@ type Meter struct {
 	client rueidis.Client
 	o      Options
 
-	mu    sync.Mutex // guards all below; never held across a call
+	mu    sync.Mutex // guards the limits of o, and all below; never held across a call
 	of    map[uuid.UUID]*row
 	swept int64     // bucket in which silent rows were last forgotten
 	away  time.Time // Redis is left alone until then; zero: it answers
 }
 
-var _ analyticsingest.Meter = (*Meter)(nil)
+var (
+	_ analyticsingest.Meter   = (*Meter)(nil)
+	_ analyticsingest.Limiter = (*Meter)(nil)
+)
 
 const (
 	span     = 10 * time.Second // of a bucket
@@ -117,6 +120,13 @@ func (m *Meter) row(project uuid.UUID, now time.Time) (r *row, bucket int64) {
 		r.at[i], r.seen[i], r.unsent[i] = bucket, 0, 0
 	}
 	return r, bucket
+}
+
+// Limit is analyticsingest.Limiter.
+func (m *Meter) Limit(rate, quota int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.o.Rate, m.o.Quota = rate, quota
 }
 
 // sum is the rate as it is known.
