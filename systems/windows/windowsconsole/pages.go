@@ -25,7 +25,7 @@ const section = "windows"
 var Pages = &page.Set{
 	Name:      windows.Name,
 	Templates: templates,
-	Places:    []page.Place{{Section: section, Text: "Windows", Path: "windows", Key: "n", Op: windowsapi.ListWindows.ID}},
+	Places:    []page.Place{{Section: section, Text: "Windows", Path: "windows", Key: "s", Op: windowsapi.ListWindows.ID}},
 	Pages:     []page.Page{{Path: "windows", Show: showWindows}, {Path: "windows/one", Show: showWindow}, {Path: "windows/files", Show: showFiles}, {Path: "windows/search", Show: showSearch}},
 	Actions:   []*page.Action{closeWindow, replayWindow, giveUpFile},
 	Funcs: template.FuncMap{"states": func() []page.Fact { return states }, "waits": waitsFor, "windowAt": windowAt, "fileAt": fileAt, "took": func(s float64) string { return page.Span(&s) }, "size": func(n int64) uint64 { return uint64(max(n, 0)) },
