@@ -17,7 +17,7 @@ func TestStoresForgetOneAfterTheOtherAndRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Host{Now: time.Now, Metrics: prometheus.NewRegistry()}
 		var order []string
-		var broken error = errors.New("the disk is gone")
+		broken := errors.New("the disk is gone")
 		h.Retain("broken", func(context.Context) (int64, bool, error) { return 0, true, broken })
 		left := 3
 		h.Retain("events", func(context.Context) (int64, bool, error) {

@@ -25,8 +25,8 @@ import (
 
 // Pipelines with dead letters, and how many. Nothing runs the first; in the second each dies again.
 const (
-	discarded, discards = "discarded", 100_000
-	replayed, replays   = analytics.Name, 20_000
+	discarded, discards = "discarded", 40_000
+	replayed, replays   = analytics.Name, 10_000
 )
 
 // letters calls do with the dead letters of a data folder that no process has.
@@ -121,9 +121,9 @@ func (in *instance) operate(what, pipeline string) (o api.Operation) {
 	return o
 }
 
-// TestOperationsGoOnAfterAKill kills the process in the middle of a hundred thousand discards and of
-// replays: both go on where they were, each dead letter is counted once, the books balance, and the
-// audit trail has who started them.
+// TestOperationsGoOnAfterAKill kills the process in the middle of discards and of replays: both go on
+// where they were, each dead letter is counted once, the books balance, and the audit trail has who
+// started them.
 func TestOperationsGoOnAfterAKill(t *testing.T) {
 	in := newInstance(t)
 	in.plant(discarded, discards)
