@@ -68,7 +68,7 @@ delivery:
 `, corp.URL, providertest.Client, providertest.Secret, partner.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := process.New(t, []string{"delivery", "windows", "--config", file}, []string{"TIDEMILL_LOG_LEVEL=warn"})
+	in := process.New(t, []string{"delivery", "analytics", "crm", "windows", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn"})
 	in.Start()
 	corp.Set(func() { corp.Down = false })
 	id := func(n int) string { return fmt.Sprintf("5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a%02d", n) }
@@ -94,6 +94,9 @@ delivery:
 			t.Fatalf("event %d is answered %s", n, resp.Status)
 		}
 	}
+	console := &instance{in, t}
+	console.post("events?project=shop", `{"event":"viewed","distinct_id":"ann","properties":{"plan":"free"}}`+"\n"+`{"event":"","distinct_id":"ann"}`)
+	console.post("crm/events", fmt.Sprintf(`{"id":"first","type":"member.created","tenantId":"shop","identity":{"email":"ann@example.com"},"occurredAt":%q}`, time.Now().UTC().Format(time.RFC3339)))
 	wait := func(what string, is func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) { // between two polls of another process
@@ -110,4 +113,22 @@ delivery:
 		t.Fatal(err)
 	}
 	wait("the mended event arrives", func() bool { return p.has(id(8)) })
+}
+
+// post sends a body to a path of the API.
+func (in *instance) post(path, body string) {
+	in.t.Helper()
+	r, err := http.NewRequestWithContext(in.t.Context(), http.MethodPost, "http://"+in.Addr+"/api/v1/"+path, strings.NewReader(body))
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+in.Token())
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	answer, _ := io.ReadAll(resp.Body)
+	if resp.Body.Close(); resp.StatusCode/100 != 2 {
+		in.t.Fatalf("%s is answered %s: %s", path, resp.Status, answer)
+	}
 }

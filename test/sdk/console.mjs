@@ -37,7 +37,7 @@ async function login(c) {
 const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
 
 const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'windows', 'windows?state=parked', 'windows/files', 'windows/search?q=', 'bridge', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
-  'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'owners', 'owners/one?owner=shop', 'explain', 'audit?check=yes', 'access', 'access/users/add', 'access/tokens/make', 'books', 'instances', 'health', 'config', 'reference', 'me', 'menu', 'find?q=nowhere', 'nowhere']
+  'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'owners', 'owners/one?owner=shop', 'explain', 'audit?check=yes', 'access', 'access/users/add', 'access/tokens/make', 'books', 'instances', 'health', 'config', 'reference', 'analytics', 'analytics?name=none', 'analytics/person?distinct_id=ann', 'analytics/definitions', 'analytics/warnings', 'analytics/keys', 'analytics/keys/make?project=shop', 'crm', 'crm?type=none', 'crm/event?tenant=shop&id=first', 'crm/handlers', 'crm/replays', 'crm/replays/new', 'crm/replay?since=2020-01-01', 'crm/profile?tenant=shop&email=ann@example.com', 'me', 'menu', 'find?q=nowhere', 'nowhere']
 
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [1280, 320]) {
