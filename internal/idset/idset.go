@@ -378,12 +378,12 @@ func (s *Set) Resolve(c *Claim, positions []int64) {
 			e.Pos = positions[k]
 		}
 	}
+	if positions == nil && len(c.Held) > 0 && c.first+len(c.Held) == len(t.entries) {
+		t.cut(c.first)
+	}
 	t.open -= len(c.Held)
 	if t.open == 0 && len(c.Held) > 0 && t != s.tables[len(s.tables)-1] {
-		close(t.quiet)
-	}
-	if positions == nil && c.first+len(c.Held) == len(t.entries) {
-		t.cut(c.first)
+		close(t.quiet) // from now on the table is read without mu
 	}
 	close(c.done)
 }
