@@ -58,7 +58,7 @@ func (c *backupCmd) Run(ctx context.Context, e command.Env) error {
 	if _, err := os.Lstat(c.File); err == nil && c.File != "-" {
 		return fmt.Errorf("%s is there already: name another file", c.File)
 	}
-	cfg, err := c.Read(e, nil) // whoever asks an instance needs no sound one here
+	cfg, err := c.Read(e, nil) // who asks an instance needs no sound one here
 	if err != nil && c.Server == "" {
 		return command.WrongConfig{Err: err}
 	}

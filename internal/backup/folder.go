@@ -113,7 +113,7 @@ func (r *Restored) Close() error { return os.RemoveAll(r.Folder) }
 // the former is now; empty: there was nothing. A crash meanwhile leaves a folder that nothing opens,
 // in which everything is still there.
 func (r *Restored) Put(now time.Time) (aside string, err error) {
-	if err := os.Remove(filepath.Join(r.Folder, Database+".lock")); err != nil && !errors.Is(err, fs.ErrNotExist) { // of whoever checked it
+	if err := os.Remove(filepath.Join(r.Folder, Database+".lock")); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the process that checked it
 		return "", err
 	}
 	if err := Sync(r.Folder); err != nil {

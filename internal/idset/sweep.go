@@ -302,69 +302,6 @@ func (s *Set) replace(ctx context.Context, runs []*run, level int, newest int64,
 	return nil
 }
 
-// blocks reads a run from its beginning.
-type blocks struct {
-	set   *Set
-	run   *run
-	at    int // the next block
-	chunk []byte
-}
-
-// peek returns the next entry without taking it; io.EOF: there is none.
-func (b *blocks) peek(ctx context.Context) (Entry, error) {
-	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
-		to := min(b.at+chunkBlocks, len(b.run.fences))
-		err := b.set.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-			rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.at), b.run.block(to))
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				var block []byte
-				if err := rows.Scan(&block); err != nil {
-					return err
-				}
-				b.chunk = append(b.chunk, block...)
-			}
-			return rows.Err()
-		})
-		if err != nil {
-			return Entry{}, err
-		}
-		b.at = to
-	}
-	if len(b.chunk) < entryBytes {
-		return Entry{}, io.EOF
-	}
-	return readEntry(b.chunk), nil
-}
-
-func (b *blocks) take() { b.chunk = b.chunk[entryBytes:] }
-
-// least takes the first entry of all.
-func least(ctx context.Context, all []*blocks) (Entry, error) {
-	var from *blocks
-	var first Entry
-	for _, b := range all {
-		n, err := b.peek(ctx)
-		if errors.Is(err, io.EOF) {
-			continue
-		}
-		if err != nil {
-			return Entry{}, err
-		}
-		if from == nil || n.compare(first.ID) < 0 {
-			from, first = b, n
-		}
-	}
-	if from == nil {
-		return Entry{}, io.EOF
-	}
-	from.take()
-	return first, nil
-}
-
 // forget drops the runs whose ids are all old enough. Ids that are held move to a new run.
 func (s *Set) forget(ctx context.Context, f Forget) error {
 	if f.Before.IsZero() {

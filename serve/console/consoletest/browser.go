@@ -1,5 +1,5 @@
 // Package consoletest is what tests of the console's pages share: a browser without script, and what
-// holds of all pages, whoever brings them.
+// holds of all pages, those of systems too.
 package consoletest
 
 import (
