@@ -2,8 +2,6 @@ package idset
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -38,10 +36,11 @@ func (s *Set) Claim(ctx context.Context, want []ID, says []int, at []int64) (*Cl
 			}
 			continue
 		}
-		err := s.lookUp(ctx, runs, c, want, says, at)
-		for errors.Is(err, sql.ErrNoRows) { // a run was merged away while it was read
-			err = s.lookUp(ctx, s.snapshot(), c, want, says, at)
-		}
+		err := unmerged(func() error {
+			err := s.lookUp(ctx, runs, c, want, says, at)
+			runs = s.snapshot()
+			return err
+		})
 		if err != nil {
 			s.Resolve(c, nil)
 			return nil, err

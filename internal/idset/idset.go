@@ -158,11 +158,7 @@ const logBits = 32
 
 // Knows says which ids are known.
 func (s *Set) Knows(ctx context.Context, want []ID, says []bool) error {
-	err := s.knows(ctx, want, says)
-	for errors.Is(err, sql.ErrNoRows) { // a run was merged away while it was read
-		err = s.knows(ctx, want, says)
-	}
-	return err
+	return unmerged(func() error { return s.knows(ctx, want, says) })
 }
 
 func (s *Set) knows(ctx context.Context, want []ID, says []bool) error {
@@ -180,11 +176,11 @@ func (s *Set) knows(ctx context.Context, want []ID, says []bool) error {
 }
 
 // At are the positions of all ids of a hash.
-func (s *Set) At(ctx context.Context, hash uint64) ([]int64, error) {
-	at, err := s.at(ctx, hash)
-	for errors.Is(err, sql.ErrNoRows) { // a run was merged away while it was read
+func (s *Set) At(ctx context.Context, hash uint64) (at []int64, err error) {
+	err = unmerged(func() error {
 		at, err = s.at(ctx, hash)
-	}
+		return err
+	})
 	return at, err
 }
 
@@ -211,6 +207,15 @@ func (s *Set) at(ctx context.Context, hash uint64) (at []int64, err error) {
 		return nil
 	})
 	return at, err
+}
+
+// unmerged reads again as long as a run was merged away while it was read.
+func unmerged(read func() error) error {
+	for {
+		if err := read(); !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+	}
 }
 
 // search looks up the open ids in the runs, and tells which it found. It fails with sql.ErrNoRows
