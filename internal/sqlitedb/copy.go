@@ -34,10 +34,8 @@ func (d *DB) Copy(ctx context.Context, to string, progress func(done, of int64))
 	if err := f.Close(); err != nil {
 		return err
 	}
-	select {
-	case <-d.closing:
-		return ErrClosed
-	default:
+	if err := cancelled(ctx, d.closing); err != nil {
+		return err
 	}
 	d.copying.Add(1)
 	defer func() {

@@ -88,7 +88,8 @@ func (s *Store) trimAge(ctx context.Context, before time.Time) (n int64, more bo
 	if before.IsZero() {
 		return 0, false, nil
 	}
-	var last int64
+	var last, end int64
+	var until int64 // the last of those that one write removes; 0: there is none
 	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if t.next == 0 {
 			t.whole = t.looked == 0 || at-t.looked >= wholeEvery.Milliseconds()
@@ -99,14 +100,8 @@ func (s *Store) trimAge(ctx context.Context, before time.Time) (n int64, more bo
 				return err
 			}
 		}
-		return tx.QueryRow("SELECT coalesce(max(id), 0) FROM warehouse_event").Scan(&last)
-	}); err != nil {
-		return 0, false, err
-	}
-	end := t.next + trimSpan
-	var until int64 // the last of those that one write removes; 0: there is none
-	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT coalesce(max(id), 0) FROM (SELECT id FROM warehouse_event WHERE id >= ? AND id < ? AND timestamp < ? ORDER BY id LIMIT ?)", t.next, end, at, trimRows).Scan(&until)
+		end = t.next + trimSpan
+		return tx.QueryRow("SELECT (SELECT coalesce(max(id), 0) FROM warehouse_event), (SELECT coalesce(max(id), 0) FROM (SELECT id FROM warehouse_event WHERE id >= ? AND id < ? AND timestamp < ? ORDER BY id LIMIT ?))", t.next, end, at, trimRows).Scan(&last, &until)
 	}); err != nil {
 		return 0, false, err
 	}
