@@ -260,10 +260,9 @@ func (b *batch) store() error {
 	return nil
 }
 
-// storePersons writes changed persons, apart those with properties from the others, whose columns
-// are fewer.
+// storePersons writes changed persons: new ones whole, and of stored ones what has changed.
 func (b *batch) storePersons() error {
-	var plain, full, heads, wholes []*Record
+	var fresh, heads, wholes []*Record
 	var scratch []byte
 	for _, r := range b.changed {
 		if r.removed {
@@ -283,16 +282,14 @@ func (b *batch) storePersons() error {
 			wholes = append(wholes, rec)
 		case r.stored:
 			heads = append(heads, rec)
-		case r.replaced:
-			full = append(full, rec)
 		default:
-			plain = append(plain, rec)
+			fresh = append(fresh, rec)
 		}
 	}
 	for _, put := range []struct {
 		rows []*Record
 		only []string
-	}{{plain, nil}, {full, nil}, {heads, headFields}, {wholes, wholeFields}} {
+	}{{fresh, nil}, {heads, headFields}, {wholes, wholeFields}} {
 		if len(put.rows) == 0 {
 			continue
 		}

@@ -23,7 +23,7 @@ type Person struct {
 	Registers                  []byte // as rules.Registers stores them
 }
 
-// Derived is a person of which only the id is known: it covers nothing.
+// Derived is a person whose id alone is known: it covers nothing.
 func Derived(id uuid.UUID) Person {
 	return Person{ID: id, CreatedMilli: math.MaxInt64, UpdatedMilli: math.MinInt64}
 }
