@@ -16,9 +16,12 @@ import (
 	"github.com/tidemill/tidemill/state/project"
 )
 
+// keyID names a key by the beginning of its hash.
+func keyID(h project.Hash) string { return hex.EncodeToString(h[:8]) }
+
 // shownKey is a key as the API shows it.
 func (a *API) shownKey(h project.Hash) api.IngestKey {
-	k := api.IngestKey{ID: hex.EncodeToString(h[:8])}
+	k := api.IngestKey{ID: keyID(h)}
 	if a.Config != nil {
 		for _, p := range a.Config().Projects {
 			k.Configured = k.Configured || project.HashOf(p.Key) == h
@@ -65,7 +68,7 @@ func (a *API) revokeKey(ctx context.Context, q *api.OneKey) (out api.IngestKey, 
 	if err != nil {
 		return out, err
 	}
-	i := slices.IndexFunc(all, func(h project.Hash) bool { return hex.EncodeToString(h[:8]) == strings.ToLower(q.Key) })
+	i := slices.IndexFunc(all, func(h project.Hash) bool { return keyID(h) == strings.ToLower(q.Key) })
 	if i < 0 {
 		return out, none
 	}

@@ -22,7 +22,7 @@ type LiveFilter struct {
 type Live struct {
 	Since   time.Time         `json:"since"`
 	AsOf    time.Time         `json:"as_of,omitzero"` // left out in the topic
-	Counts  map[string]uint64 `json:"counts"`         // events since then, by outcome, of which items are a sample
+	Counts  map[string]uint64 `json:"counts"`         // events since then, by outcome; items are a sample of them
 	Systems []LiveSystem      `json:"systems"`        // that items are of
 	Items   []Fate            `json:"items"`          // the newest first, at most 50; in the topic 20
 }

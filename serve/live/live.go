@@ -9,6 +9,7 @@ package live
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -122,10 +123,7 @@ func (f *Feed) Look(filter Filter) (Shown, error) {
 	if now.Unix() != l.second {
 		f.choose(l)
 	}
-	s := Shown{Since: l.since, Counts: map[string]uint64{}, Fates: slices.Clone(l.fates)}
-	for outcome, n := range l.counts {
-		s.Counts[outcome] = n
-	}
+	s := Shown{Since: l.since, Counts: maps.Clone(l.counts), Fates: slices.Clone(l.fates)}
 	slices.Reverse(s.Fates)
 	return s, nil
 }

@@ -213,7 +213,7 @@ func Query(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Paging reads the limit and the cursor of a
+// Paging completes what an address asks of a list: 50 rows where it says none, 25 to 200, and the newest first.
 func (v *Visit) Paging(p *operation.Page) {
 	if p.Limit == 0 {
 		p.Limit = 50

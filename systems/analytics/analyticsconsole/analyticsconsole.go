@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -136,9 +137,7 @@ func newest(v *page.Visit, f analyticsapi.EventFilter, most int) (p page.Part[[]
 	}
 	skip := f.Newest - 1 - most // they are the newest, and on the pages before
 	p.Has = p.Has[:max(len(p.Has)-skip, 0)]
-	for i, j := 0, len(p.Has)-1; i < j; i, j = i+1, j-1 {
-		p.Has[i], p.Has[j] = p.Has[j], p.Has[i]
-	}
+	slices.Reverse(p.Has)
 	return p, more
 }
 

@@ -21,6 +21,8 @@ var templates embed.FS
 
 const section = "windows"
 
+var crumbs = []page.Link{{Text: "Windows", Href: page.Address("windows")}}
+
 // Pages are windows, their records, files and the index behind them.
 var Pages = &page.Set{
 	Name:      windows.Name,
@@ -142,14 +144,14 @@ func showWindow(v *page.Visit) (*page.View, error) {
 		}
 		return out, err
 	})
-	return &page.View{File: "window", Title: "Window " + page.Cut(w.ID), Section: section, Crumbs: []page.Link{{Text: "Windows", Href: page.Address("windows")}}, Body: p}, nil
+	return &page.View{File: "window", Title: "Window " + page.Cut(w.ID), Section: section, Crumbs: crumbs, Body: p}, nil
 }
 
 func showFiles(v *page.Visit) (*page.View, error) {
 	p := page.Look(v, func(ctx context.Context) (windowsapi.Feeds, error) {
 		return windowsapi.ListFiles.Call(ctx, v.API, &operation.None{})
 	})
-	return &page.View{File: "files", Title: "Files", Section: section, Live: true, Crumbs: []page.Link{{Text: "Windows", Href: page.Address("windows")}}, Body: p}, nil
+	return &page.View{File: "files", Title: "Files", Section: section, Live: true, Crumbs: crumbs, Body: p}, nil
 }
 
 // searchPage is what the index has.
@@ -196,7 +198,7 @@ func showSearch(v *page.Visit) (*page.View, error) {
 			return all, err
 		})
 	}
-	return &page.View{File: "search", Title: "Search", Section: section, Crumbs: []page.Link{{Text: "Windows", Href: page.Address("windows")}}, Body: p}, nil
+	return &page.View{File: "search", Title: "Search", Section: section, Crumbs: crumbs, Body: p}, nil
 }
 
 var closeWindow = &page.Action{Path: "windows/close", Op: windowsapi.CloseWindow.ID,
