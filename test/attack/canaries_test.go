@@ -170,6 +170,10 @@ func (p *parrot) http(c net.Conn, r *bufio.Reader) {
 		if token := q.URL.Query().Get("gives"); token != "" { // an OAuth server that knows us
 			status, answer = "200 OK", fmt.Appendf(nil, `{"access_token":%q,"token_type":"Bearer","expires_in":3600}`, token)
 		}
+		if issuer, yes := strings.CutSuffix(q.URL.Path, "/.well-known/openid-configuration"); yes { // a provider of OpenID Connect
+			at := "http://" + p.addr + issuer
+			status, answer = "200 OK", fmt.Appendf(nil, `{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"id_token_signing_alg_values_supported":["RS256"]}`, at, at+"/in", at+"/token", at+"/keys")
+		}
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(answer), answer)
 	}
 }

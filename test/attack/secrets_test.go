@@ -9,6 +9,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,6 +32,10 @@ log: {level: trace}
 log_files: {folder: ${=logs}}
 projects:
   - {name: default, key: ${key of a project}}
+console:
+  oidc:
+    - {name: corp, issuer: 'http://${=parrot}/corp', client_id: tidemill, client_secret: '${client of a provider}', roles: {staff: viewer}}
+    - {name: home, issuer: 'http://${=parrot}/home', client_id: tidemill, client_secret_env: OIDC_HOME, roles: {staff: viewer}}
 analytics:
   geoip: {url: 'http://user:${password of geoip.url}@${=parrot}/db/token/${path of geoip.url}?license_key=${query of geoip.url}', allow_private: 127.0.0.0/8}
 delivery:
@@ -77,6 +83,7 @@ var secretEnvironment = map[string]string{
 	"P_CLIENT":  `{"client_id":"me","client_secret":"${client of a partner}"}`,
 	"P_REFRESH": `{"client_id":"me","client_secret":"${client that refreshes}","refresh_token":"${refresh token of a partner}"}`,
 	"P_KNOWN":   `{"client_id":"me","client_secret":"${client that is known}"}`,
+	"OIDC_HOME": "${client of a provider in a variable}",
 	"CRM_SIGN":  "${=whsec signature of an endpoint in a variable}", "CRM_AUTH": "Bearer ${authorization of an endpoint}", "PROCESSOR_AUTH": "Bearer ${authorization of a processor}",
 	"TIDEMILL_BRIDGE_BROKER_LISTEN": "127.0.0.1:0",
 	"TIDEMILL_BRIDGE_BROKER_USER":   "device", "TIDEMILL_BRIDGE_BROKER_PASSWORD": "${password of the broker}",
@@ -89,7 +96,8 @@ var sentSecrets = []string{"bearer of a partner", "password of a partner", "key 
 	"query of a tokenUrl", "client of a partner", "client that refreshes", "refresh token of a partner", "client that is known", "token that an OAuth server gave",
 	"path of an endpoint", "query of an endpoint", "header of an endpoint", "authorization of an endpoint",
 	"password of geoip.url", "path of geoip.url", "query of geoip.url", "path of files.url", "query of files.url",
-	"path of a processor", "query of a processor", "header of a processor", "authorization of a processor"}
+	"path of a processor", "query of a processor", "header of a processor", "authorization of a processor",
+	"client of a provider", "client of a provider in a variable"}
 
 // spy is an instance with secrets everywhere, and who reads all that it shows.
 type spy struct {
@@ -150,6 +158,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	s := newSpy(t, nil)
 	s.run(t)
 	s.live(t)
+	s.loggedIn(t)
 	s.asked(t)
 	s.told(t)
 	s.dumped(t)
@@ -194,6 +203,39 @@ func (s *spy) live(t *testing.T) {
 		}
 		return len(dead) >= 10
 	})
+}
+
+// loggedIn logs in at each provider, which refuses the client that asks for the token.
+func (s *spy) loggedIn(t *testing.T) {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	visit := func(path string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		said, _ := httputil.DumpResponse(a, true)
+		s.hidden(path, said)
+		return a
+	}
+	for _, name := range []string{"corp", "home"} {
+		to, err := visit("/console/login/" + name).Location()
+		if err != nil {
+			t.Fatalf("%s: nobody is sent to it: %v", name, err)
+		}
+		back := url.Values{"code": {"one"}, "state": {to.Query().Get("state")}}
+		visit("/console/login/" + name + "/back?" + back.Encode())
+	}
 }
 
 // asked makes each endpoint refuse, in each way that a key can come, and asks each path of the API.
