@@ -108,7 +108,8 @@ func Long(d time.Duration) string {
 	return d.String()
 }
 
-// Tell is the explanation, its steps in order; a problem where nothing is known of the thing, and all
+// Tell is the explanation, its steps in order, beginning with what was said first where that is
+// that it came in: places whose clocks differ may have later steps before it. A problem where nothing is known of the thing, and all
 // could be asked.
 func (s *Story) Tell() (api.Explanation, error) {
 	e := s.Explanation
@@ -117,6 +118,13 @@ func (s *Story) Tell() (api.Explanation, error) {
 	}
 	if e.Summary == "" {
 		e.Summary = "what became of it is not known"
+	}
+	if len(e.Steps) > 0 && e.Steps[0].What == "accepted" {
+		for _, later := range e.Steps[1:] {
+			if e.Steps[0].At != nil && later.At != nil && later.At.Before(*e.Steps[0].At) {
+				e.Steps[0].At = later.At
+			}
+		}
 	}
 	slices.SortStableFunc(e.Steps, func(a, b api.Step) int {
 		switch {
