@@ -120,18 +120,21 @@ mutate: ## make small faults in the code, one at a time, and count those that te
 lint: ## gofmt, go vet, staticcheck, known vulnerabilities
 	sh scripts/lint.sh
 
-bench: ## measure the systems as they are shipped (minutes)
-	$(GO) run ./bench/analytics
-	$(GO) run ./bench/servers
-	$(GO) run ./bench/bridge
-	$(GO) run ./bench/queue
-	$(GO) run ./bench/ingest
-	$(GO) run ./bench/partners
-	$(GO) run ./bench/crm
-	$(GO) run ./bench/windows
+BENCHES = analytics servers bridge queue ingest partners crm windows
+
+bench: ## measure the systems as they are shipped (an hour); medians are kept in bin/bench
+	mkdir -p bin/bench
+	for b in $(BENCHES); do $(GO) run ./bench $$b -out bin/bench/$$b.jsonl || exit 1; done
 	$(GO) run ./bench/lists
+	$(GO) run ./bench/overview
+
+bench-keep: ## keep the last medians, for make bench-compare
+	mkdir -p bench/results && cp bin/bench/*.jsonl bench/results/
+
+bench-compare: ## what got worse by more than 5% between the medians that were kept and the last ones
+	@worse=0; for f in bin/bench/*.jsonl; do $(GO) run ./bench compare bench/results/$${f##*/} $$f || worse=1; done; exit $$worse
 
 clean: ## delete what was built
 	rm -rf bin dist test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build embedded image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench servers faults attack servers-down clean
+.PHONY: help run build embedded image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench bench-keep bench-compare servers faults attack servers-down clean

@@ -1,4 +1,4 @@
-package main
+package bridge
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 )
 
 // heard is a subscriber's report at its end.
@@ -22,7 +20,7 @@ type heard struct {
 // acker is a subscriber, in a process of its own: it answers every message of the bridge on the
 // ack topic, many in one answer or each by itself, until it is told to stop. Then it writes its
 // report to a file.
-func acker(args []string) error {
+func acker(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("acker", flag.ContinueOnError)
 	addr := flags.String("broker", "", "address of the broker")
 	topic := flags.String("topic", "", "topic of the messages")
@@ -32,8 +30,6 @@ func acker(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	pub, err := newPublisher(*addr, "acker-out", *acks, 1000, false)
 	if err != nil {
 		return err

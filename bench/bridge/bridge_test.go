@@ -1,4 +1,4 @@
-package main
+package bridge
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/internal/mqttbroker"
 )
 
@@ -173,20 +174,16 @@ func TestLateSendsCount(t *testing.T) {
 	}
 }
 
-func TestSummaries(t *testing.T) {
-	var all []time.Duration
-	for i := 1000; i > 0; i-- {
-		all = append(all, time.Duration(i)*time.Millisecond)
-	}
+func row(name string, rate float64) *result {
+	return &result{Common: rounds.Common{Name: name}, Rate: rate}
+}
+
+func TestRatiosAreToTheSlowerLimitAndThePeerOnTheSameBroker(t *testing.T) {
 	on := &broker{name: ", stock broker"}
-	product := &result{Name: "tidemill, stock broker", Rate: 50}
-	round := []*result{{Name: drainLimit, Rate: 200}, {Name: publishLimit, Rate: 80}, {Name: publishLimit + on.name, Rate: 100}, {Name: bentoName + on.name, Rate: 25}, product}
+	product := row("tidemill, stock broker", 50)
+	round := []*result{row(drainLimit, 200), row(publishLimit, 80), row(publishLimit+on.name, 100), row(bentoName+on.name, 25), product}
 	compare(round, measurement{name: product.Name, on: on}, product)
 	if product.Limit != 0.5 || product.Bento != 2 {
 		t.Errorf("50 beside limits of 200 and 100 and a peer of 25 is %v of the limit and %v of the peer", product.Limit, product.Bento)
-	}
-	s := summary("x", []*result{{Rate: 10, late: all[:1]}, {Rate: 30, Round: 2, late: all[999:], Problem: "lost"}, {Rate: 20}})
-	if s.Rate != 20 || s.Latency.P50 != 1000 || s.Problem != "round 2: lost" {
-		t.Errorf("three rounds are summed up as %+v", s)
 	}
 }

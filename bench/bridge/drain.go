@@ -1,4 +1,4 @@
-package main
+package bridge
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // spent is what every process has used at one moment.
@@ -142,12 +142,11 @@ type farSide struct {
 }
 
 func (b *bench) startFarSide(ctx context.Context, at place, side far) (*farSide, error) {
-	self, err := os.Executable()
+	result := filepath.Join(b.dir, "heard.json")
+	cmd, err := rounds.Self(ctx, "bridge", "-broker", at.broker.addr(), "-topic", at.topic, "-acks", at.acks, "-result", result, fmt.Sprintf("-each=%t", side == oneByOne))
 	if err != nil {
 		return nil, err
 	}
-	result := filepath.Join(b.dir, "heard.json")
-	cmd := exec.CommandContext(ctx, self, "acker", "-broker", at.broker.addr(), "-topic", at.topic, "-acks", at.acks, "-result", result, fmt.Sprintf("-each=%t", side == oneByOne))
 	p, err := process.Listening(cmd)
 	if err != nil {
 		return nil, err

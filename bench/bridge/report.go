@@ -1,38 +1,40 @@
-package main
+package bridge
 
 import (
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // result is one measurement: 0 does not apply.
 type result struct {
-	Round    int                `json:"round"` // 0: over all rounds, medians
-	Name     string             `json:"name"`
-	Messages int                `json:"messages,omitempty"`
-	Seconds  float64            `json:"seconds,omitempty"`
-	Rate     float64            `json:"per_second,omitempty"`
-	Own      float64            `json:"cpu_us,omitempty"` // CPU µs a message: of the measured program
-	Redis    float64            `json:"cpu_us_redis,omitempty"`
-	Broker   float64            `json:"cpu_us_broker,omitempty"`
-	Side     float64            `json:"cpu_us_far_side,omitempty"`
-	RSS      float64            `json:"rss_mib,omitempty"`
-	Latency  *figures.Quantiles `json:"latency_ms,omitempty"`
-	Idle     float64            `json:"idle_cpu_percent,omitempty"`
-	Allocs   float64            `json:"allocations,omitempty"` // a message
-	Bytes    float64            `json:"allocated_bytes,omitempty"`
-	Limit    float64            `json:"of_limit,omitempty"` // of the slower limit of the same round
-	Bento    float64            `json:"of_bento,omitempty"`
-	Problem  string             `json:"problem,omitempty"` // what was lost, doubled or went wrong
-
-	late []time.Duration // of each entry
+	rounds.Common
+	Messages int     `json:"messages,omitempty"`
+	Seconds  float64 `json:"seconds,omitempty"`
+	Rate     float64 `json:"per_second,omitempty" better:"more"`
+	Own      float64 `json:"cpu_us,omitempty" better:"less"` // CPU µs a message: of the measured program
+	Redis    float64 `json:"cpu_us_redis,omitempty" better:"less"`
+	Broker   float64 `json:"cpu_us_broker,omitempty" better:"less"`
+	Side     float64 `json:"cpu_us_far_side,omitempty" better:"less"`
+	RSS      float64 `json:"rss_mib,omitempty" better:"less"`
+	Idle     float64 `json:"idle_cpu_percent,omitempty" better:"less"`
+	Allocs   float64 `json:"allocations,omitempty" better:"less"` // a message
+	Bytes    float64 `json:"allocated_bytes,omitempty" better:"less"`
+	Limit    float64 `json:"of_limit,omitempty" better:"more"` // of the slower limit of the same round
+	Bento    float64 `json:"of_bento,omitempty" better:"more"`
 }
 
-// line is a row of the output.
-func (r *result) line() string {
+// Head is the names above the columns of Line.
+func (r *result) Head() string {
+	if r.Latency != nil {
+		return latencyHead
+	}
+	return rateHead
+}
+
+// Line is a row of the output.
+func (r *result) Line() string {
 	row := figures.NewRow(34, r.Name)
 	switch {
 	case r.Latency != nil:
@@ -52,7 +54,7 @@ func (r *result) line() string {
 	return row.End(r.Problem)
 }
 
-// Heads of the columns of line.
+// Heads of the columns of Line.
 var (
 	rateHead    = figures.Head(34, "", "msgs/s", "own µs", "redis µs", "broker µs", "far µs", "RSS MiB", "of limit", "of bento")
 	latencyHead = figures.Head(34, "XADD → subscriber, ms", "p50", "p90", "p99", "p99.9", "max")
@@ -77,19 +79,4 @@ func compare(round []*result, m measurement, r *result) {
 	if peer := rate(bentoName + m.on.name); r.Rate > 0 && peer > 0 {
 		r.Bento = r.Rate / peer
 	}
-}
-
-// summary is the medians of one measurement over its rounds; the latency is that of all
-// entries of all rounds together.
-func summary(name string, rounds []*result) *result {
-	s := &result{Name: name, Messages: rounds[0].Messages}
-	figures.Medians(s, rounds)
-	for _, r := range rounds {
-		s.late = append(s.late, r.late...)
-		if r.Problem != "" {
-			figures.Note(&s.Problem, fmt.Errorf("round %d: %s", r.Round, r.Problem))
-		}
-	}
-	s.Latency = figures.QuantilesOf(s.late)
-	return s
 }

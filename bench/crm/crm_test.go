@@ -1,14 +1,14 @@
-package main
+package crm
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
+	"time"
 
-	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/systems/crm/event"
 )
 
@@ -24,7 +24,7 @@ func TestEventsAreTheSameForAllAndWhatTheDoorTakes(t *testing.T) {
 	lines, size, seen := bytes.Split(bytes.TrimSpace(b), []byte{'\n'}), 0, map[string]bool{}
 	for i, one := range newEvents().take(1000) {
 		size += len(one.raw)
-		if n, err := number(one.raw); n != i || err != nil {
+		if n, err := process.Number(one.raw); n != i || err != nil {
 			t.Fatalf("event %d has number %d, %v", i, n, err)
 		}
 		var e event.Event
@@ -40,24 +40,9 @@ func TestEventsAreTheSameForAllAndWhatTheDoorTakes(t *testing.T) {
 		t.Errorf("events have %d bytes; want 500", mean)
 	}
 	for _, bad := range []string{"", "{}", `{"n":1`, `{"n":x}`} {
-		if n, err := number([]byte(bad)); err == nil {
+		if n, err := process.Number([]byte(bad)); err == nil {
 			t.Errorf("%q has number %d", bad, n)
 		}
-	}
-}
-
-func TestEventsThatComeTwiceOrFromNowhereAreNoticed(t *testing.T) {
-	s, all := newSeen(2), newEvents().take(3)
-	for _, e := range []drawn{all[0], all[0], all[1]} {
-		if err := s.one(e.raw); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if s.n.Load() != 2 || s.twice.Load() != 1 {
-		t.Errorf("%d events were seen, %d again; want 2 and 1", s.n.Load(), s.twice.Load())
-	}
-	if s.one(all[2].raw) == nil {
-		t.Error("an event that nobody brought is taken")
 	}
 }
 
@@ -78,35 +63,28 @@ func TestWhatIsNotTrueIsAProblem(t *testing.T) {
 		"the log knows before it began": {"add", report{Done: 10, Held: 10, Completed: 1}, false},
 		"the books do not balance":      {"process", report{Done: 10, Completed: 10, Failed: "off by one"}, false},
 	} {
-		if err := b.judge(contender{log: true}, &result{}, c.what, spent{}, spent{at: spent{}.at.Add(1)}, c.told); (err == nil) != c.ok {
+		if err := b.judge(contender{log: true}, &result{}, c.what, process.Look{}, process.Look{At: time.Time{}.Add(1)}, c.told); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := b.judge(contender{}, &result{}, "process", spent{}, spent{at: spent{}.at.Add(1)}, report{Done: 10}); err != nil {
+	if err := b.judge(contender{}, &result{}, "process", process.Look{}, process.Look{At: time.Time{}.Add(1)}, report{Done: 10}); err != nil {
 		t.Errorf("who has no sync log: %v", err)
 	}
 }
 
+func row(name string, rate float64) *result {
+	return &result{Common: rounds.Common{Name: name}, Rate: rate}
+}
+
 func TestRatiosAreToTheFasterOfTheRound(t *testing.T) {
 	m := measurement{name: "tidemill", limit: "limit", bullmq: []string{"bullmq 10", "bullmq 100"}}
-	r := &result{Name: "tidemill", Rate: 100}
-	compare([]*result{{Name: "limit", Rate: 400}, {Name: "bullmq 10", Rate: 20}, {Name: "bullmq 100", Rate: 50}}, m, r)
+	r := row("tidemill", 100)
+	compare([]*result{row("limit", 400), row("bullmq 10", 20), row("bullmq 100", 50)}, m, r)
 	if r.BullMQ != 2 || r.Limit != 0.25 {
 		t.Errorf("ratios are %+v", r)
 	}
-	other := &result{Name: "limit", Rate: 400}
+	other := row("limit", 400)
 	if compare([]*result{r}, measurement{name: "limit", bullmq: m.bullmq}, other); other.BullMQ != 0 || other.Limit != 0 {
 		t.Errorf("a limit is compared: %+v", other)
-	}
-}
-
-func TestASummaryHasMediansAndEveryProblem(t *testing.T) {
-	s := summary("x", []*result{{Round: 1, Rate: 1}, {Round: 2, Rate: 9}, {Round: 3, Rate: 2, Problem: "one is left"}})
-	if s.Rate != 2 || !strings.Contains(s.Problem, "round 3: one is left") {
-		t.Errorf("summary is %+v", s)
-	}
-	var b bytes.Buffer
-	if figures.JSON(&b, s); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
-		t.Errorf("it is shown as %s and %s", b.Bytes(), s.line())
 	}
 }

@@ -1,8 +1,7 @@
-package main
+package crm
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -74,15 +73,6 @@ func (e *events) take(n int) []drawn {
 		all[i] = e.next()
 	}
 	return all
-}
-
-// number reads an event's number.
-func number(raw []byte) (int, error) {
-	i := bytes.LastIndexByte(raw, ':')
-	if i < 0 || raw[len(raw)-1] != '}' {
-		return 0, fmt.Errorf("no number in %q", raw)
-	}
-	return strconv.Atoi(string(raw[i+1 : len(raw)-1]))
 }
 
 // writeEvents writes events to a file, one a line, for contenders in other languages.

@@ -1,4 +1,4 @@
-package main
+package crm
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/rueidis"
 
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -26,11 +27,9 @@ const together = 1000
 
 // bulks brings events in calls of 1,000, by two callers.
 func bulks(all []drawn, bring func([]drawn) error) error {
-	parts := slices.Collect(slices.Chunk(all, together))
-	return both(func() (bool, error) { return true, nil }, len(parts), func(i int) error { return bring(parts[i]) })
+	return process.Each(2, slices.Collect(slices.Chunk(all, together)), bring)
 }
 
-// both makes two goroutines do n things.
 func both(more func() (bool, error), n int, do func(int) error) error {
 	var next atomic.Int64
 	var wait sync.WaitGroup
@@ -95,7 +94,7 @@ func limitOfFile(ctx context.Context, p *part) (err error) {
 	if err := p.Begin(); err != nil {
 		return err
 	}
-	handled := newSeen(p.Jobs)
+	handled := process.NewSeen(p.Jobs)
 	parts := slices.Collect(slices.Chunk(es, together))
 	for i, part := range parts {
 		from, to := i*together, i*together+len(part)
@@ -114,7 +113,7 @@ func limitOfFile(ctx context.Context, p *part) (err error) {
 			return err
 		}
 		for _, e := range part {
-			if err := handled.one(e.raw); err != nil {
+			if _, err := handled.One(e.raw); err != nil {
 				return err
 			}
 		}
@@ -134,7 +133,7 @@ func limitOfFile(ctx context.Context, p *part) (err error) {
 		}
 	}
 	p.End()
-	r := report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())}
+	r := report{Done: handled.N(), Twice: handled.Twice()}
 	err = db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		return tx.QueryRow("SELECT (SELECT count(*) FROM limit_job), (SELECT count(*) FROM limit_log WHERE state = 3)").Scan(&r.Held, &r.Completed)
 	})
@@ -213,14 +212,14 @@ func limitOfServers(ctx context.Context, p *part) error {
 	if err := p.Begin(); err != nil {
 		return err
 	}
-	handled := newSeen(p.Jobs)
-	more := func() (bool, error) { return int(handled.n.Load()) < p.Jobs, nil }
+	handled := process.NewSeen(p.Jobs)
+	more := func() (bool, error) { return handled.N() < p.Jobs, nil }
 	err = both(more, 2*p.Jobs, func(int) error { return limitOnce(ctx, client, db, handled) })
 	p.End()
 	if err != nil {
 		return err
 	}
-	r := report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())}
+	r := report{Done: handled.N(), Twice: handled.Twice()}
 	r.Held, err = held()
 	if err == nil {
 		err = db.QueryRow(ctx, "SELECT count(*) FROM limit_log WHERE state = 3 AND payload IS NOT NULL").Scan(&r.Completed)
@@ -229,7 +228,7 @@ func limitOfServers(ctx context.Context, p *part) error {
 }
 
 // limitOnce processes a thousand jobs.
-func limitOnce(ctx context.Context, client rueidis.Client, db *pgxpool.Pool, handled *seen) error {
+func limitOnce(ctx context.Context, client rueidis.Client, db *pgxpool.Pool, handled *process.Seen) error {
 	got, err := bulkLease.Exec(ctx, client, keys, []string{strconv.Itoa(together), strconv.FormatInt(time.Now().UnixMilli(), 10)}).ToArray()
 	if err != nil || len(got) == 0 {
 		return err
@@ -247,7 +246,7 @@ func limitOnce(ctx context.Context, client rueidis.Client, db *pgxpool.Pool, han
 		return fmt.Errorf("begin: %w", err)
 	}
 	for _, raw := range raws {
-		if err := handled.one(raw); err != nil {
+		if _, err := handled.One(raw); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,7 @@
-package main
+package crm
 
 import (
-	"context"
-	"errors"
 	"flag"
-	"fmt"
-	"sync/atomic"
-	"time"
 
 	"github.com/tidemill/tidemill/bench/process"
 )
@@ -48,42 +43,4 @@ func (p *part) flags(f *flag.FlagSet) {
 	f.StringVar(&p.Postgres, "postgres", "", "")
 	f.StringVar(&p.Folder, "folder", "", "")
 	f.StringVar(&p.Profile, "profile", "", "")
-}
-
-// seen counts events by their numbers.
-type seen struct {
-	once  []atomic.Bool
-	n     atomic.Int64
-	twice atomic.Int64
-}
-
-func newSeen(n int) *seen { return &seen{once: make([]atomic.Bool, n)} }
-
-// one counts an event.
-func (s *seen) one(raw []byte) error {
-	i, err := number(raw)
-	if err != nil || i >= len(s.once) {
-		return errors.Join(err, fmt.Errorf("an event that nobody brought: %q", raw))
-	}
-	if s.once[i].Swap(true) {
-		s.twice.Add(1)
-	} else {
-		s.n.Add(1)
-	}
-	return nil
-}
-
-// patience is how long any measurement may take.
-const patience = 2 * time.Minute
-
-// within waits until a channel is closed.
-func within(ctx context.Context, done <-chan struct{}, what string) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return fmt.Errorf("%s: not all of it was done in %v", what, patience)
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package crm
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -128,9 +129,10 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	if err != nil {
 		return err
 	}
-	handled := newSeen(p.Jobs)
+	handled := process.NewSeen(p.Jobs)
 	o.Handlers = []handler.Spec{{Name: "nothing", Types: []string{"*"}, Many: p.Many, Handler: handler.Func(func(_ context.Context, c *handler.Call) error {
-		return handled.one(c.Event.Raw)
+		_, err := handled.One(c.Event.Raw)
+		return err
 	})}}
 	var settled atomic.Int64
 	all := make(chan struct{})
@@ -178,13 +180,13 @@ func playProduct(ctx context.Context, p *part) (err error) {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- sys.Run(running) }()
-	err = within(ctx, all, "process")
+	err = process.Within(ctx, all, nil, "process")
 	p.End()
 	stop()
 	if err := errors.Join(err, <-ended); err != nil {
 		return err
 	}
-	return tell(ctx, p, sys, report{Done: int(handled.n.Load()), Twice: int(handled.twice.Load())})
+	return tell(ctx, p, sys, report{Done: handled.N(), Twice: handled.Twice()})
 }
 
 // join makes the profiles of all members.

@@ -1,16 +1,17 @@
-package main
+package ingest
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // contestant is one server of a round, and its measurements so far.
@@ -36,7 +37,7 @@ func measure(ctx context.Context, o options, redis *process.Services, dir string
 		}
 	}()
 	for _, row := range rows {
-		if !o.run.MatchString(row.name) {
+		if !o.Wants(row.name) {
 			continue
 		}
 		c, err := start(ctx, o, row, redis, dir)
@@ -45,11 +46,9 @@ func measure(ctx context.Context, o options, redis *process.Services, dir string
 		}
 		all = append(all, c)
 	}
-	if o.profile != "" {
-		for _, c := range all {
-			c.profiling = make(chan error, 1)
-			go func() { c.profiling <- c.program.Profile(o.profile+"."+c.row.server, max(1, o.seconds*len(all))) }()
-		}
+	for _, c := range all {
+		c.profiling = make(chan error, 1)
+		go func() { c.profiling <- c.program.Profile(o.ProfileOf(c.row.name), max(1, o.seconds*len(all))) }()
 	}
 	turns := slices.Clone(all)
 	for range o.seconds {
@@ -71,16 +70,16 @@ func measure(ctx context.Context, o options, redis *process.Services, dir string
 
 // start starts a server and warms it up.
 func start(ctx context.Context, o options, row row, redis *process.Services, dir string) (*contestant, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	data, err := os.MkdirTemp(dir, row.server)
 	if err != nil {
 		return nil, err
 	}
+	cmd, err := rounds.Self(ctx, "ingest", row.server, redis.Addr("redis"), data)
+	if err != nil {
+		return nil, err
+	}
 	c := &contestant{row: row, redis: redis}
-	if c.program, err = process.Listening(exec.CommandContext(ctx, self, "serve", row.server, redis.Addr("redis"), data)); err != nil {
+	if c.program, err = process.Listening(cmd); err != nil {
 		return nil, err
 	}
 	if c.load, err = newLoad(strings.TrimPrefix(c.program.URL, "http://"), o, row.ids); err != nil {
@@ -117,19 +116,16 @@ func (c *contestant) turn(d time.Duration) error {
 // result sums up, and checks that the server has kept what it acknowledged.
 func (c *contestant) result() *result {
 	n := len(c.took)
-	us := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
-	slices.Sort(c.took)
-	r := &result{name: c.row.name, requests: n, rate: float64(n) / c.passed.Seconds(), p50: c.took[n/2], p99: c.took[n*99/100],
-		own: us(c.own), redis: us(c.far), load: us(c.loading), rss: process.MostRSS(c.program.PID())}
-	if c.profiling != nil {
-		r.problem = <-c.profiling
-	}
+	q := figures.QuantilesOf(c.took)
+	r := &result{Common: rounds.Common{Name: c.row.name}, Requests: n, Rate: float64(n) / c.passed.Seconds(), P50: q.P50, P99: q.P99,
+		Own: process.Micros(c.own, n), Redis: process.Micros(c.far, n), Load: process.Micros(c.loading, n), RSS: process.MostRSS(c.program.PID())}
+	figures.Note(&r.Problem, <-c.profiling)
 	kept, err := c.program.Get("/kept")
 	switch want := fmt.Sprint(n + c.warm); {
 	case err != nil:
-		r.problem = errors.Join(r.problem, err)
+		figures.Note(&r.Problem, err)
 	case string(kept) != want && c.row.server != "nothing":
-		r.problem = errors.Join(r.problem, fmt.Errorf("%s events are kept of %s that were accepted", kept, want))
+		figures.Note(&r.Problem, fmt.Errorf("%s events are kept of %s that were accepted", kept, want))
 	}
 	return r
 }

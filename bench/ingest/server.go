@@ -1,4 +1,4 @@
-package main
+package ingest
 
 import (
 	"context"
@@ -12,12 +12,10 @@ import (
 	"net/http"
 	_ "net/http/pprof"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -51,15 +49,13 @@ type server struct {
 	close   func()
 }
 
-// serveUntilStopped is the work of a server's process.
-func serveUntilStopped(kind string, args []string) error {
-	if len(args) != 2 {
-		return errors.New("want the address of Redis and a folder")
+// serve is the work of a server's process, until it is told to stop.
+func serve(ctx context.Context, args []string) (err error) {
+	if len(args) != 3 {
+		return errors.New("want a server, the address of Redis and a folder")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	var s *server
-	var err error
+	kind, args := args[0], args[1:]
 	switch run := fmt.Sprint(os.Getpid()); kind {
 	case "script":
 		s, err = script(ctx, args[0], run)

@@ -1,4 +1,4 @@
-package main
+package partners
 
 import (
 	"bytes"
@@ -114,9 +114,6 @@ func (c *contestant) cpu() time.Duration {
 	return d
 }
 
-// patience is how long deliveries may take.
-const patience = 2 * time.Minute
-
 // turn sends a burst, waits until the other partners have it, and then sends single events.
 func (c *contestant) turn(ctx context.Context, burst, paced int) error {
 	var t turned
@@ -170,14 +167,7 @@ func (c *contestant) turn(ctx context.Context, burst, paced int) error {
 }
 
 func arrived(ctx context.Context, all <-chan struct{}) error {
-	select {
-	case <-all:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return fmt.Errorf("not all partners that are alive had their events within %v", patience)
-	}
+	return process.Within(ctx, all, nil, "deliver to the partners that are alive")
 }
 
 // post sends events in one request.
@@ -224,14 +214,15 @@ func (c *contestant) result() turned {
 		p99: of(func(t turned) float64 { return t.p99 }), cpu: of(func(t turned) float64 { return t.cpu })}
 }
 
-// beyond checks that the dead partner was dead, and that its limit was reached.
-func (c *contestant) beyond(full string) error {
+// beyond checks that the dead partner was dead and that its limit was reached, and returns how many
+// jobs are beyond it.
+func (c *contestant) beyond(full string) (float64, error) {
 	if n := c.far.got(deadName); n > 0 {
-		return fmt.Errorf("the dead partner has %d events", n)
+		return 0, fmt.Errorf("the dead partner has %d events", n)
 	}
 	b, err := c.program.Get("/metrics")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	name := map[string]string{"hold": "tidemill_partner_parked_jobs", "dead_letter": "tidemill_dead_letters", "drop_oldest": "tidemill_partner_dropped_total"}[full]
 	most := math.Inf(-1)
@@ -244,8 +235,7 @@ func (c *contestant) beyond(full string) error {
 		}
 	}
 	if most <= 0 {
-		return fmt.Errorf("nothing was beyond the limit: %s is %v", name, most)
+		return 0, fmt.Errorf("nothing was beyond the limit: %s is %v", name, most)
 	}
-	fmt.Printf("    %s %.0f\n", name, most)
-	return nil
+	return most, nil
 }

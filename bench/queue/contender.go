@@ -1,12 +1,9 @@
-package main
+package queue
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -17,34 +14,21 @@ import (
 
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // contender is a queue: a program that plays parts with it.
 type contender struct {
 	name    string
-	command func(ctx context.Context, args ...string) *exec.Cmd
+	command func(ctx context.Context, args ...string) (*exec.Cmd, error)
 	on      string   // the server that keeps its jobs; empty: a file of its own
 	more    []string // flags of its own
 }
 
-// spent is what every process has used at one moment.
-type spent struct {
-	at          time.Time
-	own, server time.Duration
-}
-
-func (b *bench) look(c contender, p *process.Program) spent {
-	s := spent{at: time.Now(), own: process.CPU(p.PID())}
-	if c.on != "" {
-		s.server = b.services.CPU(c.on)
-	}
-	return s
-}
-
 // play makes a contender play a part, and checks the result: every job was handled once, and
 // the queue holds what it should.
-func (b *bench) play(ctx context.Context, c contender, what string, jobs int, more ...string) func(*result) error {
-	return func(r *result) (err error) {
+func (b *bench) play(row string, c contender, what string, jobs int, more ...string) func(context.Context, *result) error {
+	return func(ctx context.Context, r *result) (err error) {
 		before, err := b.empty(ctx)
 		if err != nil {
 			return err
@@ -58,66 +42,23 @@ func (b *bench) play(ctx context.Context, c contender, what string, jobs int, mo
 		if c.on == "redis" {
 			args = append(args, "-redis", b.services.Addr("redis"))
 		}
-		if b.profile != "" && strings.HasPrefix(c.name, "tidemill") {
-			args = append(args, "-profile", fmt.Sprintf("%s-%s-%s.prof", b.profile, strings.ReplaceAll(c.name, " ", "-"), what))
+		if strings.HasPrefix(c.name, "tidemill") {
+			args = append(args, "-profile", b.flags.ProfileOf(row))
 		}
-		cmd := c.command(ctx, append(args, more...)...)
-		out, in, err := os.Pipe()
+		cmd, err := c.command(ctx, append(args, more...)...)
 		if err != nil {
 			return err
 		}
-		defer out.Close()
-		cmd.Stdout = in
-		on, err := cmd.StdinPipe()
+		looks, told, err := process.Converse[report](cmd, b.services)
 		if err != nil {
-			return err
-		}
-		p, err := process.Start(cmd)
-		_ = in.Close() // it has its own
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, p.Stop()) }()
-		var from, to spent
-		var told report
-		lines := bufio.NewReader(out)
-		for {
-			line, err := lines.ReadString('\n')
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			switch line = strings.TrimSpace(line); line {
-			case "begin":
-				from = b.look(c, p)
-				_, err = io.WriteString(on, "\n")
-				from.at = time.Now()
-			case "end":
-				to = b.look(c, p)
-				r.RSS = process.MostRSS(p.PID())
-				_, err = io.WriteString(on, "\n")
-			default:
-				err = json.Unmarshal([]byte(line), &told)
-			}
-			if err != nil {
-				return fmt.Errorf("%s said %q: %w", c.name, line, err)
-			}
-		}
-		<-p.Ended()
-		if err := p.Stop(); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		if from.at.IsZero() || to.at.IsZero() {
-			return fmt.Errorf("%s ended before it was done", c.name)
-		}
-		return b.judge(ctx, c, r, what, jobs, from, to, told, before)
+		return b.judge(ctx, c, r, what, jobs, looks[0], looks[1], told, before)
 	}
 }
 
 // judge fills a row.
-func (b *bench) judge(ctx context.Context, c contender, r *result, what string, jobs int, from, to spent, told report, before int64) error {
+func (b *bench) judge(ctx context.Context, c contender, r *result, what string, jobs int, from, to process.Look, told report, before int64) error {
 	if what == "latency" {
 		jobs = int(b.rate * b.seconds)
 	}
@@ -134,14 +75,16 @@ func (b *bench) judge(ctx context.Context, c contender, r *result, what string, 
 	case told.Done != jobs || told.Twice != 0 || told.Held != held:
 		return fmt.Errorf("%d jobs of %d were done, %d of them more than once, and %d are left instead of %d", told.Done, jobs, told.Twice, told.Held, held)
 	}
-	took := to.at.Sub(from.at)
-	per := func(d time.Duration) float64 { return math.Round(d.Seconds()*1e8/float64(jobs)) / 100 }
-	r.Jobs, r.Seconds, r.Own, r.Server = jobs, took.Round(time.Millisecond).Seconds(), per(to.own-from.own), per(to.server-from.server)
+	took := to.At.Sub(from.At)
+	r.Jobs, r.Seconds, r.Own, r.RSS = jobs, took.Round(time.Millisecond).Seconds(), process.Micros(to.Own-from.Own, jobs), to.RSS
+	if c.on != "" {
+		r.Server = process.Micros(to.Servers[c.on]-from.Servers[c.on], jobs)
+	}
 	for _, us := range told.Late {
-		r.late = append(r.late, time.Duration(us)*time.Microsecond)
+		r.Late = append(r.Late, time.Duration(us)*time.Microsecond)
 	}
 	r.Fair = told.Fair
-	if r.Latency = figures.QuantilesOf(r.late); r.Latency == nil {
+	if r.Latency = figures.QuantilesOf(r.Late); r.Latency == nil {
 		r.Rate = math.Round(float64(jobs) / took.Seconds())
 	}
 	if held > 0 {
@@ -168,20 +111,16 @@ func raw(how string) contender {
 	return contender{name: how, on: "redis", command: ourselves("limit", how)}
 }
 
-func ourselves(first ...string) func(context.Context, ...string) *exec.Cmd {
-	return func(ctx context.Context, args ...string) *exec.Cmd {
-		self, err := os.Executable()
-		if err != nil {
-			self = os.Args[0]
-		}
-		return exec.CommandContext(ctx, self, append(first, args...)...)
+func ourselves(first ...string) func(context.Context, ...string) (*exec.Cmd, error) {
+	return func(ctx context.Context, args ...string) (*exec.Cmd, error) {
+		return rounds.Self(ctx, "queue", append(first, args...)...)
 	}
 }
 
 // program is a peer that was built.
 func program(name, on, bin string, more ...string) contender {
-	return contender{name: name, on: on, more: more, command: func(ctx context.Context, args ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, bin, args...)
+	return contender{name: name, on: on, more: more, command: func(ctx context.Context, args ...string) (*exec.Cmd, error) {
+		return exec.CommandContext(ctx, bin, args...), nil
 	}}
 }
 
@@ -200,22 +139,10 @@ func (b *bench) peers(ctx context.Context) (asynq, river, bullmq contender, err 
 	}
 	asynq = program("asynq", "redis", build("asynq"), "-events", events)
 	river = program("river", "postgres", build("river"), "-events", events, "-postgres", "postgres://postgres@"+b.services.Addr("postgres")+"/test?sslmode=disable")
-	folder := filepath.Join(b.dir, "bullmq")
-	if err == nil {
-		err = os.CopyFS(folder, os.DirFS("bench/peers/bullmq"))
-	}
 	if err != nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "installing bullmq")
-	// Not npm ci: the parts of a dependency for other systems may be missing in the lock.
-	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund")
-	npm.Dir = folder
-	if out, problem := npm.CombinedOutput(); problem != nil {
-		err = fmt.Errorf("install bullmq: %w\n%s", problem, out)
-	}
-	bullmq = contender{name: "bullmq", on: "redis", more: []string{"-events", events}, command: func(ctx context.Context, args ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, "node", append([]string{filepath.Join(folder, "queue.mjs")}, args...)...)
-	}}
+	node, err := process.BullMQ(ctx, filepath.Join(b.dir, "bullmq"))
+	bullmq = contender{name: "bullmq", on: "redis", more: []string{"-events", events}, command: func(ctx context.Context, args ...string) (*exec.Cmd, error) { return node(ctx, args...), nil }}
 	return
 }

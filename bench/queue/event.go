@@ -1,8 +1,7 @@
-package main
+package queue
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -54,15 +53,6 @@ func (e *events) take(queue string, n int) []*tidemill.Message {
 		all[i] = e.next(queue)
 	}
 	return all
-}
-
-// number reads an event's number.
-func number(payload []byte) (int, error) {
-	i := bytes.LastIndexByte(payload, ':')
-	if i < 0 || payload[len(payload)-1] != '}' {
-		return 0, fmt.Errorf("no number in %q", payload)
-	}
-	return strconv.Atoi(string(payload[i+1 : len(payload)-1]))
 }
 
 // writeEvents writes events to a file, one a line, for contenders in other languages.

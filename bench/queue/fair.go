@@ -1,4 +1,4 @@
-package main
+package queue
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // few is how many jobs each tenant has except the one with a flood of them.
@@ -41,12 +42,12 @@ func (s *product) fair(ctx context.Context) error {
 	if err := bulks(jobs[s.Jobs:], s.add(ctx)); err != nil {
 		return err
 	}
-	all := newSeen(len(jobs))
+	all := process.NewSeen(len(jobs))
 	var mu sync.Mutex
 	had, others, index := map[string]float64{}, 0, 0.0
 	s.begin()
 	stop, err := s.work(ctx, nil, func(m *tidemill.Message) error {
-		if _, err := all.one(m.Payload); err != nil {
+		if _, err := all.One(m.Payload); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -69,7 +70,7 @@ func (s *product) fair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := all.wait(ctx); err != nil {
+	if err := all.Wait(ctx); err != nil {
 		return err
 	}
 	s.end()
@@ -79,5 +80,5 @@ func (s *product) fair(ctx context.Context) error {
 	if index == 0 {
 		return fmt.Errorf("%d jobs of %d of the small tenants were counted", others, (tenants-1)*few)
 	}
-	return s.tell(ctx, report{Done: int(all.n.Load()), Twice: int(all.twice.Load()), Fair: index})
+	return s.tell(ctx, report{Done: all.N(), Twice: all.Twice(), Fair: index})
 }

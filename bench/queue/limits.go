@@ -1,4 +1,4 @@
-package main
+package queue
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // limit is the least that a queue in Redis can be: it knows no names, keeps no turns,
@@ -57,15 +58,15 @@ func playLimit(ctx context.Context, p *part, how string) error {
 	}
 	defer client.Close()
 	l := &limit{p, client}
-	add, process := l.addByScript, l.byScript
+	add, work := l.addByScript, l.byScript
 	switch how {
 	case byStream:
-		add, process = l.addToStream, l.byStream
+		add, work = l.addToStream, l.byStream
 		if err := client.Do(ctx, client.B().XgroupCreate().Key(keys[0]).Group(group).Id("0").Mkstream().Build()).Error(); err != nil {
 			return err
 		}
 	case byBulk:
-		add, process = l.addInBulk, l.inBulk
+		add, work = l.addInBulk, l.inBulk
 	}
 	put := func(jobs []*tidemill.Message) error { return add(ctx, jobs) }
 	r := report{Done: p.Jobs}
@@ -85,25 +86,25 @@ func playLimit(ctx context.Context, p *part, how string) error {
 		if err := bulks(newEvents().take("", p.Jobs), put); err != nil {
 			return err
 		}
-		all := newSeen(p.Jobs)
+		all := process.NewSeen(p.Jobs)
 		p.begin()
-		err := process(ctx, all, func(int) {})
+		err := work(ctx, all, func(int) {})
 		p.end()
 		if err != nil {
 			return err
 		}
-		r.Done, r.Twice = int(all.n.Load()), int(all.twice.Load())
+		r.Done, r.Twice = all.N(), all.Twice()
 	case "latency":
 		o := offer(int(p.Rate*p.Seconds), "")
-		all, ended := newSeen(len(o.jobs)), make(chan error, 1)
-		go func() { ended <- process(ctx, all, o.began) }()
+		all, ended := process.NewSeen(len(o.jobs)), make(chan error, 1)
+		go func() { ended <- work(ctx, all, o.began) }()
 		p.begin()
 		err := errors.Join(o.add(p.Rate, put), <-ended)
 		p.end()
 		if err != nil {
 			return err
 		}
-		r.Done, r.Twice, r.Late = int(all.n.Load()), int(all.twice.Load()), o.settled()
+		r.Done, r.Twice, r.Late = all.N(), all.Twice(), o.settled()
 	default:
 		return fmt.Errorf("a limit has no part %q", p.What)
 	}
@@ -155,9 +156,9 @@ func (l *limit) addInBulk(ctx context.Context, jobs []*tidemill.Message) error {
 }
 
 // hand lets workers handle payloads, and returns when they have.
-func (l *limit) hand(payloads []string, all *seen, began func(int)) error {
-	return each(min(l.Workers, len(payloads)), payloads, func(payload string) error {
-		i, err := all.one([]byte(payload))
+func (l *limit) hand(payloads []string, all *process.Seen, began func(int)) error {
+	return process.Each(min(l.Workers, len(payloads)), payloads, func(payload string) error {
+		i, err := all.One([]byte(payload))
 		if err == nil {
 			began(i)
 		}
@@ -166,10 +167,10 @@ func (l *limit) hand(payloads []string, all *seen, began func(int)) error {
 }
 
 // byStream reads and acknowledges on its own connection.
-func (l *limit) byStream(ctx context.Context, all *seen, began func(int)) error {
+func (l *limit) byStream(ctx context.Context, all *process.Seen, began func(int)) error {
 	c, release := l.client.Dedicate()
 	defer release()
-	for int(all.n.Load()) < len(all.once) {
+	for all.N() < all.Of() {
 		got, err := c.Do(ctx, c.B().Xreadgroup().Group(group, "one").Count(1000).Block(1000).Streams().Key(keys[0]).Id(">").Build()).AsXRead()
 		if rueidis.IsRedisNil(err) {
 			continue
@@ -192,7 +193,7 @@ func (l *limit) byStream(ctx context.Context, all *seen, began func(int)) error 
 }
 
 // byScript has workers that each ask for jobs. Without jobs they sleep for 1 ms.
-func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error {
+func (l *limit) byScript(ctx context.Context, all *process.Seen, began func(int)) error {
 	var wait sync.WaitGroup
 	var failed atomic.Pointer[error]
 	for range l.Workers {
@@ -202,7 +203,7 @@ func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error 
 				got, err := scriptNext.Exec(ctx, l.client, keys, []string{last, strconv.FormatInt(time.Now().UnixMilli(), 10)}).AsStrSlice()
 				last = ""
 				if rueidis.IsRedisNil(err) {
-					if int(all.n.Load()) == len(all.once) {
+					if all.N() == all.Of() {
 						return
 					}
 					time.Sleep(time.Millisecond)
@@ -211,7 +212,7 @@ func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error 
 				if err == nil {
 					last = got[0]
 					var i int
-					if i, err = all.one([]byte(got[1])); err == nil {
+					if i, err = all.One([]byte(got[1])); err == nil {
 						began(i)
 					}
 				}
@@ -229,8 +230,8 @@ func (l *limit) byScript(ctx context.Context, all *seen, began func(int)) error 
 }
 
 // inBulk leases and ends by 1,000; without jobs it looks every millisecond.
-func (l *limit) inBulk(ctx context.Context, all *seen, began func(int)) error {
-	for int(all.n.Load()) < len(all.once) {
+func (l *limit) inBulk(ctx context.Context, all *process.Seen, began func(int)) error {
+	for all.N() < all.Of() {
 		got, err := bulkLease.Exec(ctx, l.client, keys, []string{"1000", strconv.FormatInt(time.Now().UnixMilli(), 10)}).ToArray()
 		if err != nil {
 			return err

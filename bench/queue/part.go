@@ -1,13 +1,10 @@
-package main
+package queue
 
 import (
-	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -56,71 +53,14 @@ func (p *part) flags(f *flag.FlagSet) {
 func (p *part) begin() { p.Say("begin") }
 func (p *part) end()   { p.Say("end") }
 
-// seen counts jobs by their numbers.
-type seen struct {
-	once  []atomic.Bool
-	n     atomic.Int64
-	twice atomic.Int64
-	all   chan struct{} // closed when each was seen
-}
-
-func newSeen(n int) *seen { return &seen{once: make([]atomic.Bool, n), all: make(chan struct{})} }
-
-// one counts a job, and returns its number.
-func (s *seen) one(payload []byte) (int, error) {
-	i, err := number(payload)
-	if err != nil || i >= len(s.once) {
-		return 0, errors.Join(err, fmt.Errorf("a job that nobody added: %q", payload))
-	}
-	if s.once[i].Swap(true) {
-		s.twice.Add(1)
-	} else if s.n.Add(1) == int64(len(s.once)) {
-		close(s.all)
-	}
-	return i, nil
-}
-
-// patience is how long any measurement may take.
-const patience = 2 * time.Minute
-
-func (s *seen) wait(ctx context.Context) error {
-	select {
-	case <-s.all:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return fmt.Errorf("%d jobs of %d were handled in %v", s.n.Load(), len(s.once), patience)
-	}
-}
-
 // bulks adds jobs in calls of 1,000, by two callers.
 func bulks(jobs []*tidemill.Message, add func([]*tidemill.Message) error) error {
-	return each(2, slices.Collect(slices.Chunk(jobs, 1000)), add)
+	return process.Each(2, slices.Collect(slices.Chunk(jobs, 1000)), add)
 }
 
 // singles adds jobs one a call, 50 in flight.
 func singles(jobs []*tidemill.Message, add func([]*tidemill.Message) error) error {
-	return each(50, slices.Collect(slices.Chunk(jobs, 1)), add)
-}
-
-func each[T any](callers int, all []T, do func(T) error) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	errs := make([]error, callers)
-	for c := range callers {
-		wait.Go(func() {
-			for errs[c] == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(all) {
-					return
-				}
-				errs[c] = do(all[i])
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+	return process.Each(50, slices.Collect(slices.Chunk(jobs, 1)), add)
 }
 
 // offered is an open load: each job is added when it is due, even while others wait for an

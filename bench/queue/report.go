@@ -1,33 +1,26 @@
-package main
+package queue
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // result is one measurement: 0 does not apply.
 type result struct {
-	Round     int                `json:"round"` // 0: over all rounds, medians
-	Name      string             `json:"name"`
-	Jobs      int                `json:"jobs,omitempty"`
-	Seconds   float64            `json:"seconds,omitempty"`
-	Rate      float64            `json:"per_second,omitempty"`
-	Own       float64            `json:"cpu_us,omitempty"`        // CPU µs a job: of the contender's process
-	Server    float64            `json:"cpu_us_server,omitempty"` // of its server
-	RSS       float64            `json:"rss_mib,omitempty"`
-	ServerRSS float64            `json:"rss_mib_server,omitempty"`
-	Bytes     float64            `json:"bytes_a_job,omitempty"` // of Redis' memory, or of files
-	Latency   *figures.Quantiles `json:"latency_ms,omitempty"`
-	Fair      float64            `json:"fairness,omitempty"`
-	BullMQ    float64            `json:"of_bullmq,omitempty"` // its rate over BullMQ's for the same in the same round
-	Asynq     float64            `json:"of_asynq,omitempty"`
-	Limit     float64            `json:"of_limit,omitempty"`   // of a script a job
-	Without   float64            `json:"of_without,omitempty"` // with limits: of the same without
-	Problem   string             `json:"problem,omitempty"`
-
-	late []time.Duration // of each job
+	rounds.Common
+	Jobs      int     `json:"jobs,omitempty"`
+	Seconds   float64 `json:"seconds,omitempty"`
+	Rate      float64 `json:"per_second,omitempty" better:"more"`
+	Own       float64 `json:"cpu_us,omitempty" better:"less"`        // CPU µs a job: of the contender's process
+	Server    float64 `json:"cpu_us_server,omitempty" better:"less"` // of its server
+	RSS       float64 `json:"rss_mib,omitempty" better:"less"`
+	ServerRSS float64 `json:"rss_mib_server,omitempty" better:"less"`
+	Bytes     float64 `json:"bytes_a_job,omitempty" better:"less"` // of Redis' memory, or of files
+	Fair      float64 `json:"fairness,omitempty" better:"more"`
+	BullMQ    float64 `json:"of_bullmq,omitempty" better:"more"` // its rate over BullMQ's for the same in the same round
+	Asynq     float64 `json:"of_asynq,omitempty" better:"more"`
+	Limit     float64 `json:"of_limit,omitempty" better:"more"`   // of a script a job
+	Without   float64 `json:"of_without,omitempty" better:"more"` // with limits: of the same without
 }
 
 // Heads of the columns of line.
@@ -36,8 +29,16 @@ var (
 	latencyHead = figures.Head(40, "add → handler, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
-// line is a row of the output.
-func (r *result) line() string {
+// Head is the names above the columns of Line.
+func (r *result) Head() string {
+	if r.Latency != nil {
+		return latencyHead
+	}
+	return rateHead
+}
+
+// Line is a row of the output.
+func (r *result) Line() string {
 	row := figures.NewRow(40, r.Name)
 	switch {
 	case r.Latency != nil:
@@ -79,19 +80,4 @@ func compare(round []*result, m measurement, r *result) {
 	over(&r.Asynq, "asynq: "+m.same)
 	over(&r.Limit, "limit: script a job, "+m.same)
 	over(&r.Without, m.without)
-}
-
-// summary is the medians of one measurement over its rounds; the latency is that of all jobs
-// of all rounds together.
-func summary(name string, rounds []*result) *result {
-	s := &result{Name: name, Jobs: rounds[0].Jobs}
-	figures.Medians(s, rounds)
-	for _, r := range rounds {
-		s.late = append(s.late, r.late...)
-		if r.Problem != "" {
-			figures.Note(&s.Problem, fmt.Errorf("round %d: %s", r.Round, r.Problem))
-		}
-	}
-	s.Latency = figures.QuantilesOf(s.late)
-	return s
 }

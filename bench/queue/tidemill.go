@@ -1,4 +1,4 @@
-package main
+package queue
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -169,17 +170,17 @@ func (s *product) processes(ctx context.Context) error {
 	if err := bulks(newEvents().take(queueName, s.Jobs), s.add(ctx)); err != nil {
 		return err
 	}
-	all, told, done := newSeen(s.Jobs), atomic.Int64{}, make(chan struct{})
+	all, told, done := process.NewSeen(s.Jobs), atomic.Int64{}, make(chan struct{})
 	s.begin()
 	stop, err := s.work(ctx, func(ends []tidemill.Settlement) {
 		if n := told.Add(int64(len(ends))); n >= int64(s.Jobs) && n-int64(len(ends)) < int64(s.Jobs) {
 			close(done)
 		}
-	}, func(m *tidemill.Message) error { _, err := all.one(m.Payload); return err })
+	}, func(m *tidemill.Message) error { _, err := all.One(m.Payload); return err })
 	if err != nil {
 		return err
 	}
-	if err := all.wait(ctx); err != nil {
+	if err := all.Wait(ctx); err != nil {
 		return err
 	}
 	<-done
@@ -187,15 +188,15 @@ func (s *product) processes(ctx context.Context) error {
 	if err := stop(); err != nil {
 		return err
 	}
-	return s.tell(ctx, report{Done: int(all.n.Load()), Twice: int(all.twice.Load())})
+	return s.tell(ctx, report{Done: all.N(), Twice: all.Twice()})
 }
 
 // latency adds at a steady rate while the engine works.
 func (s *product) latency(ctx context.Context) error {
 	o := offer(int(s.Rate*s.Seconds), queueName)
-	all := newSeen(len(o.jobs))
+	all := process.NewSeen(len(o.jobs))
 	stop, err := s.work(ctx, nil, func(m *tidemill.Message) error {
-		i, err := all.one(m.Payload)
+		i, err := all.One(m.Payload)
 		if err == nil {
 			o.began(i)
 		}
@@ -205,12 +206,12 @@ func (s *product) latency(ctx context.Context) error {
 		return err
 	}
 	s.begin()
-	if err := errors.Join(o.add(s.Rate, s.add(ctx)), all.wait(ctx)); err != nil {
+	if err := errors.Join(o.add(s.Rate, s.add(ctx)), all.Wait(ctx)); err != nil {
 		return err
 	}
 	s.end()
 	if err := stop(); err != nil {
 		return err
 	}
-	return s.tell(ctx, report{Done: int(all.n.Load()), Twice: int(all.twice.Load()), Late: o.settled()})
+	return s.tell(ctx, report{Done: all.N(), Twice: all.Twice(), Late: o.settled()})
 }

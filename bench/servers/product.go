@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"context"
@@ -27,17 +27,9 @@ func startServers(ctx context.Context, dir string) (*servers, error) {
 	return &servers{s, "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable", "http://" + s.Addr("clickhouse")}, nil
 }
 
-// cpu is what each process used, in µs an event.
-type cpu struct{ product, redis, postgres, clickhouse float64 }
-
-type timed struct {
-	perSecond float64
-	cpu       cpu
-}
-
 // timed runs do and reads what it cost every process; p is nil if the product has no part in
 // it.
-func (s *servers) timed(p *product, events int, do func() error) (timed, error) {
+func (s *servers) timed(p *product, events int, do func() error) (*result, error) {
 	look := func() [4]time.Duration {
 		var mine time.Duration
 		if p != nil {
@@ -48,8 +40,8 @@ func (s *servers) timed(p *product, events int, do func() error) (timed, error) 
 	before, from := look(), time.Now()
 	err := do()
 	took, after := time.Since(from), look()
-	each := func(i int) float64 { return (after[i] - before[i]).Seconds() * 1e6 / float64(events) }
-	return timed{float64(events) / took.Seconds(), cpu{each(0), each(1), each(2), each(3)}}, err
+	each := func(i int) float64 { return process.Micros(after[i]-before[i], events) }
+	return &result{Rate: float64(events) / took.Seconds(), Product: each(0), Redis: each(1), Postgres: each(2), ClickHouse: each(3)}, err
 }
 
 // product is the binary under load.

@@ -1,4 +1,4 @@
-package main
+package windows
 
 import (
 	"context"
@@ -43,9 +43,7 @@ func (b *bench) binary(ctx context.Context, p play, name, in, folder, profile st
 	profiled := make(chan error, 1)
 	go func() { profiled <- prog.Profile(profile, 4) }()
 	look := func(done int64) {
-		now := b.look(prog)
-		now.done = int(done)
-		looks = append(looks, now)
+		looks = append(looks, spent{b.services.Look(prog), int(done)})
 	}
 	if p.what != "deliver" { // a new member of a group waits for its partitions: the measurement begins with the first record
 		for _, enough := range []int64{1, int64(p.records)} {
@@ -80,7 +78,7 @@ func (b *bench) store() (*rediswindow.Store, error) {
 
 // until polls the window store.
 func until(ctx context.Context, prog *process.Program, store window.Inspector, done func(*window.Stats) bool) (window.Stats, error) {
-	end := time.After(patience)
+	end := time.After(process.Patience)
 	for {
 		stats, err := store.Stats(ctx)
 		if err != nil || done(&stats) {
@@ -92,7 +90,7 @@ func until(ctx context.Context, prog *process.Program, store window.Inspector, d
 		case <-prog.Ended():
 			return stats, errors.New("it ended before all was done")
 		case <-end:
-			return stats, fmt.Errorf("not all of it was done in %v: the store has %+v", patience, stats)
+			return stats, fmt.Errorf("not all of it was done in %v: the store has %+v", process.Patience, stats)
 		case <-time.After(5 * time.Millisecond): // between two polls of another process
 		}
 	}

@@ -1,21 +1,14 @@
-package main
+package windows
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
-	"time"
 
-	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // play is a contender and the part it plays.
@@ -37,32 +30,23 @@ func (p *play) offsets() int {
 
 // spent is what every process has used at one moment.
 type spent struct {
-	at                time.Time
-	own, redis, kafka time.Duration
-	rss               float64
-	done              int // records, by then
-}
-
-func (b *bench) look(p *process.Program) spent {
-	return spent{at: time.Now(), own: process.CPU(p.PID()), redis: b.services.CPU("redis"), kafka: b.services.CPU("kafka"), rss: math.Round(process.MostRSS(p.PID()))}
+	process.Look
+	done int // records, by then
 }
 
 // measure makes a contender play, and checks the result.
-func (b *bench) measure(ctx context.Context, m measurement) []*result {
-	r := &result{Name: m.name}
-	looks, err := b.play(ctx, m)
-	if err != nil {
-		figures.Note(&r.Problem, err)
-		return []*result{r}
+func (b *bench) measure(m measurement) func(ctx context.Context, r, also *result) error {
+	return func(ctx context.Context, r, also *result) error {
+		looks, err := b.play(ctx, m)
+		if err != nil {
+			return err
+		}
+		r.fill(looks[0], looks[1])
+		if m.second != "" && len(looks) == 3 {
+			also.fill(looks[1], looks[2])
+		}
+		return nil
 	}
-	all := []*result{r}
-	if m.second != "" && len(looks) == 3 {
-		all = append(all, &result{Name: m.second})
-	}
-	for i, r := range all {
-		r.fill(looks[i], looks[i+1])
-	}
-	return all
 }
 
 func (b *bench) play(ctx context.Context, m measurement) (looks []spent, err error) {
@@ -81,10 +65,7 @@ func (b *bench) play(ctx context.Context, m measurement) (looks []spent, err err
 		}
 		defer func() { err = errors.Join(err, b.drop(context.WithoutCancel(ctx), name)) }()
 	}
-	profile := ""
-	if b.profiles != "" {
-		profile = b.profiles + "-" + strings.Join(strings.FieldsFunc(m.name, func(r rune) bool { return strings.ContainsRune(" :,+", r) }), "-") + ".prof"
-	}
+	profile := b.ProfileOf(m.name)
 	told := report{Stored: p.records}
 	if p.what != "store" {
 		told = report{Delivered: p.records}
@@ -114,13 +95,13 @@ func (b *bench) child(ctx context.Context, p play, name, in, folder, profile str
 	if !p.embedded {
 		args = append(args, "-kafka", b.services.Addr("kafka"), "-redis", b.services.Addr("redis"))
 	}
-	self, err := os.Executable()
+	cmd, err := rounds.Self(ctx, "windows", args...)
 	if err != nil {
 		return nil, told, err
 	}
-	looks, told, err = b.converse(exec.CommandContext(ctx, self, args...))
-	for i := range looks {
-		looks[i].done = i * p.records
+	found, told, err := process.Converse[report](cmd, b.services)
+	for i, look := range found {
+		looks = append(looks, spent{look, i * p.records})
 	}
 	return looks, told, err
 }
@@ -158,52 +139,4 @@ func judge(p play, told report, want, written int) error {
 		return fmt.Errorf("%d records of %d were delivered, %d offsets of %d written, %d records are left", told.Delivered, p.records, written, want, told.Stored)
 	}
 	return nil
-}
-
-// converse runs a contender, and reads the figures when it begins, in between and when it ends.
-func (b *bench) converse(cmd *exec.Cmd) (looks []spent, told report, err error) {
-	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, told, err
-	}
-	defer out.Close()
-	cmd.Stdout = in
-	on, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, told, err
-	}
-	p, err := process.Start(cmd)
-	_ = in.Close() // it has its own
-	if err != nil {
-		return nil, told, err
-	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	for lines := bufio.NewReader(out); ; {
-		line, err := lines.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, told, err
-		}
-		switch line = strings.TrimSpace(line); line {
-		case "begin", "stored", "end":
-			now := b.look(p)
-			_, err = io.WriteString(on, "\n")
-			if line == "begin" {
-				now.at = time.Now()
-			}
-			looks = append(looks, now)
-		default:
-			err = json.Unmarshal([]byte(line), &told)
-		}
-		if err != nil {
-			return nil, told, fmt.Errorf("it said %q: %w", line, err)
-		}
-	}
-	<-p.Ended()
-	if len(looks) < 2 {
-		err = errors.New("it ended before it was done")
-	}
-	return looks, told, err
 }

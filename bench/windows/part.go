@@ -1,10 +1,7 @@
-package main
+package windows
 
 import (
-	"context"
 	"flag"
-	"fmt"
-	"time"
 
 	"github.com/tidemill/tidemill/bench/process"
 )
@@ -55,20 +52,3 @@ const (
 	event   = "-event"
 	mention = "-mention"
 )
-
-// patience is how long any measurement may take.
-const patience = 2 * time.Minute
-
-// within waits until a channel is closed.
-func within(ctx context.Context, done <-chan struct{}, ended <-chan error, what string) error {
-	select {
-	case <-done:
-		return nil
-	case err := <-ended:
-		return fmt.Errorf("%s: it ended before all was done: %w", what, err)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(patience):
-		return fmt.Errorf("%s: not all of it was done in %v", what, patience)
-	}
-}

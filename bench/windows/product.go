@@ -1,4 +1,4 @@
-package main
+package windows
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -169,7 +170,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 			return r, err
 		}
 	} else {
-		if err := within(ctx, stored.all, ended, "store"); err != nil {
+		if err := process.Within(ctx, stored.all, ended, "store"); err != nil {
 			return r, err
 		}
 		if p.What == "both" {
@@ -180,7 +181,7 @@ func (p *part) watch(ctx context.Context, store window.Store, stored, sent *coun
 		if ok, err := store.CloseNow(ctx, batchName); !ok || err != nil {
 			return r, fmt.Errorf("there is no window to be closed: %w", err)
 		}
-		if err := within(ctx, sent.all, ended, "deliver"); err != nil {
+		if err := process.Within(ctx, sent.all, ended, "deliver"); err != nil {
 			return r, err
 		}
 	}

@@ -1,14 +1,13 @@
-package main
+package windows
 
 import (
 	"bytes"
-	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
@@ -73,32 +72,25 @@ func TestWhatIsNotTrueIsAProblem(t *testing.T) {
 func TestARowIsWhatCameInBetween(t *testing.T) {
 	at := time.Unix(0, 0)
 	r := &result{}
-	r.fill(spent{at: at, own: time.Second, redis: time.Second, kafka: 0, done: 500}, spent{at: at.Add(2 * time.Second), own: 3 * time.Second, redis: 2 * time.Second, kafka: time.Second, rss: 7, done: 1500})
+	r.fill(spent{process.Look{At: at, Own: time.Second, Servers: map[string]time.Duration{"redis": time.Second}}, 500}, spent{process.Look{At: at.Add(2 * time.Second), Own: 3 * time.Second, Servers: map[string]time.Duration{"redis": 2 * time.Second, "kafka": time.Second}, RSS: 7}, 1500})
 	if r.Records != 1000 || r.Seconds != 2 || r.Rate != 500 || r.Own != 2000 || r.Redis != 1000 || r.Kafka != 1000 || r.RSS != 7 {
 		t.Errorf("it is %+v", r)
 	}
 }
 
+func row(name string, rate, cpu float64) *result {
+	return &result{Common: rounds.Common{Name: name}, Rate: rate, Own: cpu}
+}
+
 func TestRatiosAreToTheFasterOfTheRound(t *testing.T) {
-	m := measurement{name: "tidemill", limits: []string{"one", "many"}}
-	r := &result{Name: "tidemill", Rate: 100, Own: 8}
-	compare([]*result{{Name: "one", Rate: 200, Own: 12}, {Name: "many", Rate: 400, Own: 4}, {Name: "other", Rate: 900, Own: 1}}, m, r)
+	limits := []string{"one", "many"}
+	r := row("tidemill", 100, 8)
+	compare([]*result{row("one", 200, 12), row("many", 400, 4), row("other", 900, 1)}, limits, r)
 	if r.Limit != 0.25 || r.LimitCPU != 0.5 {
 		t.Errorf("ratios are %+v", r)
 	}
-	if compare([]*result{r}, measurement{name: "one"}, r); r.Limit != 0.25 {
+	if compare([]*result{r}, nil, r); r.Limit != 0.25 {
 		t.Errorf("a limit is compared: %+v", r)
-	}
-}
-
-func TestASummaryHasMediansAndEveryProblem(t *testing.T) {
-	s := summary("x", []*result{{Round: 1, Rate: 1}, {Round: 2, Rate: 9}, {Round: 3, Rate: 2, Problem: "one is left"}})
-	if s.Rate != 2 || !strings.Contains(s.Problem, "round 3: one is left") {
-		t.Errorf("summary is %+v", s)
-	}
-	var b bytes.Buffer
-	if figures.JSON(&b, s); !json.Valid(b.Bytes()) || !strings.Contains(s.line(), "PROBLEM") {
-		t.Errorf("it is shown as %s and %s", b.Bytes(), s.line())
 	}
 }
 

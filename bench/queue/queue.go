@@ -1,29 +1,19 @@
-// Command queue measures the queues against their limits and against peers: each contender a
+// Package queue measures the queues against their limits and against peers: each contender a
 // process of its own, on a real Redis (or a file, or PostgreSQL), all on this machine.
-//
-//	go run ./bench/queue             # all of it, some minutes
-//	go run ./bench/queue -run 'process' -rounds 5
-//
-// Run it from the root of the repository. bench/README.md says what each row means.
-package main
+package queue
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/redis/rueidis"
 
-	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // bench is one run.
@@ -34,53 +24,56 @@ type bench struct {
 	jobs     int
 	rate     float64 // jobs a second in the latency measurement
 	seconds  float64 // duration of the latency measurement
-	profile  string
+	flags    *rounds.Flags
 }
 
 // options are the flags.
 type options struct {
-	rounds      int
-	run         *regexp.Regexp
-	peers, json bool
-	million     int
-	dir         string
+	*rounds.Flags
+	peers   bool
+	million int
 	bench
 }
 
-func main() {
-	log.SetFlags(0)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+// Bench is the benchmark.
+var Bench = rounds.Bench{Name: "queue", About: "queues on Redis and SQLite, beside BullMQ, Asynq and River", Run: run, Part: playPart}
 
-func run(ctx context.Context, args []string) error {
-	if len(args) > 1 && (args[0] == "tidemill" || args[0] == "limit") {
-		return playPart(ctx, args)
-	}
+func run(ctx context.Context, args []string) (err error) {
 	var o options
-	f := flag.NewFlagSet("queue", flag.ExitOnError)
-	only := f.String("run", "", "measure only what this regular expression matches")
-	f.IntVar(&o.rounds, "rounds", 3, "how often each measurement is made, in turns")
-	f.IntVar(&o.jobs, "jobs", 100_000, "jobs of a measurement")
-	f.IntVar(&o.million, "memory", 1_000_000, "jobs that memory is measured with")
-	f.Float64Var(&o.rate, "rate", 1000, "jobs a second for latency")
-	f.Float64Var(&o.seconds, "seconds", 4, "how long latency is measured in a round")
-	f.BoolVar(&o.peers, "peers", true, "measure BullMQ, Asynq and River, too: they are built or installed first")
-	f.BoolVar(&o.json, "json", false, "print a JSON line for each measurement, and one for its medians")
-	f.StringVar(&o.dir, "dir", "", "folder for the servers' data; empty: a temporary one")
-	f.StringVar(&o.profile, "profile", "", "write CPU profiles of the product to files whose names begin so")
-	if err := f.Parse(args); err != nil {
+	if o.Flags, err = rounds.Parse("queue", 3, args, func(f *flag.FlagSet) {
+		f.IntVar(&o.jobs, "jobs", 100_000, "jobs of a measurement")
+		f.IntVar(&o.million, "memory", 1_000_000, "jobs that memory is measured with")
+		f.Float64Var(&o.rate, "rate", 1000, "jobs a second for latency")
+		f.Float64Var(&o.seconds, "seconds", 4, "how long latency is measured in a round")
+		f.BoolVar(&o.peers, "peers", true, "measure BullMQ, Asynq and River, too: they are built or installed first")
+	}); err != nil {
 		return err
 	}
-	var err error
-	if o.run, err = regexp.Compile(*only); err != nil {
+	dir, remove, err := o.Folder()
+	if err != nil {
 		return err
 	}
-	return measureAll(ctx, o)
+	defer remove()
+	b := &o.bench
+	b.dir, b.flags = dir, o.Flags
+	defer b.stop()
+	if err := b.startServers(ctx, filepath.Join(dir, "servers"), o.peers); err != nil {
+		return err
+	}
+	all, err := b.measurements(ctx, o)
+	if err != nil {
+		return err
+	}
+	var rows []rounds.Row[result]
+	by := map[string]measurement{}
+	for _, m := range all {
+		row := rounds.One(m.name, m.do)
+		row.Once = m.once
+		rows, by[m.name] = append(rows, row), m
+	}
+	t := rounds.Table[result, *result]{Flags: o.Flags, Title: fmt.Sprintf("%d jobs of %d bytes", b.jobs, len(newEvents().next("").Payload)),
+		Round: rounds.InTurns[result, *result](rows), Compare: func(round []*result, r *result) { compare(round, by[r.Name], r) }}
+	return t.Measure(ctx)
 }
 
 // playPart is a contender's process.
@@ -109,77 +102,7 @@ type measurement struct {
 	same    string // what is measured, in the same words for all contenders
 	without string // limits: the row without
 	once    bool   // in the first round only
-	do      func(*result) error
-}
-
-func measureAll(ctx context.Context, o options) error {
-	dir, err := os.MkdirTemp(o.dir, "bench-queue")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // the servers' own users must reach it
-		return err
-	}
-	b := &o.bench
-	b.dir = dir
-	defer b.stop()
-	if err := b.startServers(ctx, filepath.Join(dir, "servers"), o.peers); err != nil {
-		return err
-	}
-	all, err := b.measurements(ctx, o)
-	if err != nil {
-		return err
-	}
-	results := map[string][]*result{}
-	bad := 0
-	if !o.json {
-		fmt.Printf("%d jobs of %d bytes\n%s\n%s\n", b.jobs, len(newEvents().next("").Payload), rateHead, latencyHead)
-	}
-	for round := range o.rounds {
-		var now []*result
-		for _, m := range all {
-			if m.once && round > 0 {
-				continue
-			}
-			r := &result{Round: round + 1, Name: m.name}
-			figures.Note(&r.Problem, m.do(r))
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if r.Problem != "" {
-				bad++
-			}
-			now = append(now, r)
-			compare(now, m, r)
-			results[m.name] = append(results[m.name], r)
-			if o.json {
-				figures.JSON(os.Stdout, r)
-			} else {
-				fmt.Println(r.line())
-			}
-		}
-	}
-	if !o.json {
-		fmt.Printf("\nmedians of %d rounds; ratios are to the same round\n%s\n", o.rounds, rateHead)
-	}
-	latency := false
-	for _, m := range all {
-		s := summary(m.name, results[m.name])
-		if o.json {
-			figures.JSON(os.Stdout, s)
-			continue
-		}
-		if s.Latency != nil && !latency {
-			latency = true
-			fmt.Println(latencyHead)
-		}
-		fmt.Println(s.line())
-	}
-	if bad > 0 {
-		return fmt.Errorf("%d measurements had a problem", bad)
-	}
-	return nil
+	do      func(context.Context, *result) error
 }
 
 // What is measured.
@@ -201,8 +124,8 @@ func (b *bench) measurements(ctx context.Context, o options) (chosen []measureme
 		}
 	}
 	add := func(name, what string, c contender, part string, jobs int, more ...string) {
-		m := measurement{name: name + what, same: what, do: b.play(ctx, c, part, jobs, more...)}
-		if o.run.MatchString(m.name) {
+		m := measurement{name: name + what, same: what, do: b.play(name+what, c, part, jobs, more...)}
+		if o.Wants(m.name) {
 			chosen = append(chosen, m)
 		}
 	}
