@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,8 +39,16 @@ func TestMain(m *testing.M) {
 //	plant …                   puts into a data folder what no door lets in; see plant
 func TestSessions(t *testing.T) {
 	t.Parallel()
+	dir, files := "testdata", []string(nil)
+	if watched { // the instance with each system; make servers runs all of them
+		dir = ""
+		for _, name := range []string{"run", "operate", "windows", "crm"} {
+			files = append(files, filepath.Join("testdata", name+".txtar"))
+		}
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
+		Files:               files,
 		RequireUniqueNames:  true,
 		RequireExplicitExec: false,
 		Setup: func(e *testscript.Env) error {

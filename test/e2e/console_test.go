@@ -47,6 +47,7 @@ func (p *refusing) has(id string) bool {
 // an operator: from the id of an event that failed to the same event at the partner.
 // SCREENSHOTS is a folder for the screenshots of docs/console.md.
 func TestTheConsoleInABrowser(t *testing.T) {
+	t.Parallel()
 	p := &refusing{}
 	partner := httptest.NewServer(p)
 	defer partner.Close()

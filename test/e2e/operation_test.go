@@ -125,6 +125,7 @@ func (in *instance) operate(what, pipeline string) (o api.Operation) {
 // where they were, each dead letter is counted once, the books balance, and the audit trail has who
 // started them.
 func TestOperationsGoOnAfterAKill(t *testing.T) {
+	t.Parallel()
 	in := newInstance(t)
 	in.plant(discarded, discards)
 	in.plant(replayed, replays)
