@@ -35,6 +35,7 @@ func (c *Loaded) check(fs []Field) error {
 	c.LogFiles.check(ok)
 	c.Console.check(byPath, ok)
 	errs = append(errs, c.checkProviders()...)
+	ok(c.Dead.Keep == 0 || c.Dead.Keep >= time.Hour, "dead_letters.keep")
 	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")

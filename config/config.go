@@ -36,7 +36,13 @@ type Config struct {
 	Postgres   Postgres   `yaml:"postgres"`
 	ClickHouse ClickHouse `yaml:"clickhouse"`
 	Kafka      Kafka      `yaml:"kafka"`
+	Dead       Dead       `yaml:"dead_letters"`
 	Strict     bool       `yaml:"strict" env:"TIDEMILL_STRICT" default:"false" help:"refuse to start with a server whose settings could lose acknowledged events (tidemill doctor lists them)" allow:"true|false"`
+}
+
+// Dead is what becomes of dead letters that nobody looks after.
+type Dead struct {
+	Keep time.Duration `yaml:"keep" env:"TIDEMILL_DEAD_LETTERS_KEEP" default:"0s" help:"how long dead letters are kept since they died last, of all systems; then they are discarded, and counted. 0: until somebody replays or deletes them" allow:"0, or 1h or more"`
 }
 
 // Redis is where streams, dead letters, locks and caches are once its address is set.

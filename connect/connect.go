@@ -30,6 +30,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/metrics"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -136,6 +137,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 		return nil, err
 	}
 	i.offerBackup(api)
+	i.forgetDead(api)
 	i.Loops = append(i.Loops, i.Retention()...)
 	if err := i.handle(api); err != nil {
 		return nil, err
@@ -177,6 +179,32 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 		}
 	}})
 	return nil
+}
+
+// forgetDead has each store of dead letters discard those that are too old.
+func (i *Instance) forgetDead(api *admin.Parts) {
+	keep := i.Config.Dead.Keep
+	if keep == 0 {
+		return
+	}
+	forget := func(store string, letters deadletter.Store) {
+		i.Retain(store, func(ctx context.Context) (int64, bool, error) {
+			const most = 200
+			old := deadletter.Filter{State: deadletter.Held, Before: i.Now().Add(-keep)}
+			if n, err := letters.Count(ctx, old); n == 0 || err != nil { // which holds up no writer
+				return 0, false, err
+			}
+			old.Max = most
+			n, err := letters.Delete(ctx, old)
+			return int64(n), n == most, err
+		})
+	}
+	if api.Letters != nil {
+		forget("dead letters", api.Letters)
+	}
+	for _, own := range api.OwnLetters {
+		forget("dead letters of "+own.System, own.Store)
+	}
 }
 
 // operate runs operations on many things, and forgets those whose time is over.
