@@ -37,42 +37,9 @@ func (c *initCmd) Run(e command.Env) error {
 type configCmd struct {
 	Check     configCheckCmd     `cmd:"" help:"Check the configuration; name every mistake with its place."`
 	Show      configShowCmd      `cmd:"" help:"Show the configuration in force and where each setting comes from."`
+	Test      configTestCmd      `cmd:"" help:"Run events through what the configuration decides, and compare with what is expected. Nothing is sent."`
+	Diff      configDiffCmd      `cmd:"" help:"Show which events another configuration would treat otherwise. The exit status is 1 if there are any, 2 if they cannot be compared."`
 	Reference configReferenceCmd `cmd:"" help:"Explain every setting: default, what is allowed, environment variable."`
-}
-
-type configCheckCmd struct {
-	command.Settings
-	Systems []string `arg:"" optional:"" name:"system" help:"Systems to check, of ${systems}. Default: the setting systems (TIDEMILL_SYSTEMS), or all."`
-	JSON    bool     `help:"Print JSON."`
-}
-
-func (c *configCheckCmd) Run(e command.Env) error {
-	flags := map[string]string{}
-	if err := named(e.Table, c.Systems, flags); err != nil {
-		return err
-	}
-	cfg, err := c.Read(e, flags)
-	if err = errors.Join(err, e.Table.Check(cfg, mayRun(e, cfg))); err != nil {
-		err = command.WrongConfig{Err: err}
-	}
-	warned := command.Warnings(e, cfg)
-	if c.JSON {
-		mistakes := []string{}
-		for _, m := range command.MistakesOf(err) {
-			mistakes = append(mistakes, m.Error())
-		}
-		if perr := command.PrintJSON(e.Out, map[string]any{"ok": err == nil, "mistakes": mistakes, "warnings": warned}); perr != nil {
-			return perr
-		}
-		return err
-	}
-	for _, w := range warned {
-		_, _ = fmt.Fprintln(e.Err, "tidemill: warning:", w)
-	}
-	if err == nil {
-		_, err = fmt.Fprintln(e.Out, "The configuration is right.")
-	}
-	return err
 }
 
 // mayRun are the systems that were named, and all where none was.

@@ -59,7 +59,7 @@ func program() string {
 type commands struct {
 	Run        runCmd        `cmd:"" help:"Run systems: take events in, process and deliver them."`
 	Init       initCmd       `cmd:"" help:"Write a commented configuration file to start from."`
-	Config     configCmd     `cmd:"" help:"Check, show and explain the configuration."`
+	Config     configCmd     `cmd:"" help:"Check, test, compare, show and explain the configuration."`
 	Reload     reloadCmd     `cmd:"" help:"Read the configuration of a running instance again, and apply what has changed. The exit status is 3 if something needs a restart."`
 	Queue      queueCmd      `cmd:"" help:"See, move, pause, drain and limit the jobs in queues."`
 	Find       findCmd       `cmd:"" help:"Find everything that has an id: events, jobs, dead letters, persons, windows, partners."`
@@ -99,7 +99,7 @@ Start with:
 var errUnbalanced = errors.New("the books do not balance")
 
 // run parses the arguments and runs one command: exit status 0, 1 after an error, 2 when
-// the command line is wrong, 3 when a reload left something for a restart.
+// the command line is wrong or two configurations cannot be compared, 3 when a reload left something for a restart.
 func run(ctx context.Context, args []string, e command.Env) (status int) {
 	var c commands
 	exited := -1
@@ -142,12 +142,18 @@ func run(ctx context.Context, args []string, e command.Env) (status int) {
 	if usage, ok := errors.AsType[command.UsageError](err); ok {
 		return wrongUsage(e, usage, k)
 	}
-	if errors.Is(err, errRestart) {
+	switch {
+	case errors.Is(err, errRestart):
 		return 3
+	case errors.Is(err, errDifferent):
+		return 1
 	}
 	if err != nil {
 		if !errors.Is(err, errUnbalanced) && !errors.Is(err, errLogged) {
 			_, _ = fmt.Fprintln(e.Err, "tidemill:", err)
+		}
+		if _, not := errors.AsType[uncomparable](err); not {
+			return 2
 		}
 		return 1
 	}

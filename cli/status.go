@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/connect/system"
-	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -211,22 +210,9 @@ func (c *doctorCmd) Run(ctx context.Context, e command.Env) error {
 				return err
 			}
 		}
-		failed := 0
-		for _, f := range got.Findings {
-			if f.Verdict == preflight.Fail {
-				failed++
-			}
-			if c.JSON {
-				continue
-			}
-			_, _ = fmt.Fprintf(e.Out, "%-5s %s: %s\n", f.Verdict, f.Check, f.Detail)
-			if f.Advice != "" {
-				_, _ = fmt.Fprintf(e.Out, "      %s\n", f.Advice)
-			}
+		if !c.JSON {
+			printFindings(e, got.Findings)
 		}
-		if failed > 0 {
-			return fmt.Errorf("%d checks failed", failed)
-		}
-		return nil
+		return failures(got.Findings)
 	})
 }

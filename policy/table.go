@@ -86,3 +86,14 @@ func (t Table) For(k tidemill.Kind) Rule {
 	}
 	return Rule{Do: Retrying, CountTry: true, Blames: true} // unnamed: transient
 }
+
+// Fate is how a message ends at once by a failure of this kind; None: it does not, but is tried again.
+func (t Table) Fate(k tidemill.Kind) tidemill.Fate {
+	switch t.For(k).Do {
+	case Skip:
+		return tidemill.Skipped
+	case Dead:
+		return tidemill.Dead
+	}
+	return tidemill.None
+}

@@ -51,6 +51,9 @@ type System struct {
 	Commands func() []Command      // of the command line, anew for each run; nil: none
 	First    func(*Trial) []string // commands that send a first event and find it again
 
+	// Rehearse makes what says what would become of events under a configuration; nil: nothing can.
+	Rehearse func(*Rehearsing) (Rehearsal, error)
+
 	// Build opens what it stands on and puts it together.
 	Build func(context.Context, *Host) (*Parts, error)
 }

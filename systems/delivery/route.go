@@ -64,7 +64,7 @@ func (s *System) route(_ context.Context, batch []*flow.Item[routed]) error {
 
 func (s *System) fanOut(it *flow.Item[routed]) {
 	e := it.Value.event
-	wanted := s.match(it.Tenant, e, string(it.Get(GPCHeader)) == "1", func(t *target, err error) {
+	wanted := s.match(it.Tenant, e, saidGPC(&it.Message), func(t *target, err error) {
 		j := s.job(&it.Message, t)
 		if err != nil { // a failure of this partner's condition alone
 			j.Header = append(j.Header, undecided)
@@ -80,6 +80,9 @@ func (s *System) fanOut(it *flow.Item[routed]) {
 		it.Skip(NoConsent)
 	}
 }
+
+// saidGPC is whether the request of an event said Sec-GPC.
+func saidGPC(m *tidemill.Message) bool { return string(m.Get(GPCHeader)) == "1" }
 
 // match calls to with each partner that the event is for, and with the error of a condition
 // that failed. It reports whether any partner wants the event, even one that may not have it.

@@ -20,6 +20,8 @@ type Trial struct {
 	Site    string
 	Takes   bool             // the event would be routed to it
 	Why     string           // it would not, or its condition failed
+	Skip    string           // NoRoute or NoConsent, where that is why; else empty
+	Failed  error            // why its condition failed; nil: it did not
 	Request *partner.Request // nil: the mapping refuses the event
 	Refused error            // by the mapping; nil: it does not
 
@@ -34,7 +36,7 @@ func (s *System) Try(name, site string, raw []byte) (*Trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	trial, _, err := s.try(t, site, raw)
+	trial, _, err := s.trial(t, site, raw)
 	return trial, err
 }
 
@@ -45,7 +47,7 @@ func (s *System) SendTest(ctx context.Context, name, site string, raw []byte) (*
 	if err != nil {
 		return nil, err
 	}
-	trial, m, err := s.try(t, site, raw)
+	trial, m, err := s.trial(t, site, raw)
 	if err != nil || trial.Refused != nil {
 		return trial, err
 	}
@@ -69,28 +71,38 @@ func (t *target) observe(ctx context.Context, batch []*tidemill.Message, a partn
 	}
 }
 
-func (s *System) try(t *target, site string, raw []byte) (*Trial, *tidemill.Message, error) {
+// trial is a try of an event that nobody has accepted.
+func (s *System) trial(t *target, site string, raw []byte) (*Trial, *tidemill.Message, error) {
 	e, err := partner.ReadEvent(&tidemill.Message{Tenant: site, Payload: raw}, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	text := func(name string) string { v, _ := e.Get(name).(string); return v }
-	trial := &Trial{ID: cmp.Or(text("eventId"), "test-"+uuid.NewString()), Site: cmp.Or(site, text("siteId"))}
-	m := &tidemill.Message{ID: JobOf(trial.ID, t.Name), To: t.queue, Tenant: trial.Site, Type: text("eventType"), Payload: raw, Time: s.o.Now()}
-	if e, err = partner.ReadEvent(m, trial.ID); err != nil {
+	m := &tidemill.Message{ID: cmp.Or(text("eventId"), "test-"+uuid.NewString()), Tenant: cmp.Or(site, text("siteId")), Type: text("eventType"), Payload: raw, Time: s.o.Now()}
+	return s.try(t, m)
+}
+
+// try says what a partner would make of an event, with the job that it would be.
+func (s *System) try(t *target, event *tidemill.Message) (*Trial, *tidemill.Message, error) {
+	m := *event
+	m.ID, m.To = JobOf(event.ID, t.Name), t.queue
+	e, err := partner.ReadEvent(&m, event.ID)
+	if err != nil {
 		return nil, nil, err
 	}
-	trial.Takes, err = t.Route.Takes(e)
+	trial := &Trial{ID: event.ID, Site: event.Tenant}
+	trial.Takes, trial.Failed = t.Route.Takes(e)
 	switch {
-	case err != nil:
-		trial.Why = err.Error()
+	case trial.Failed != nil:
+		trial.Why = trial.Failed.Error()
 	case !trial.Takes:
-		trial.Why = "its sites or its condition leave this event out"
-	case !s.may(trial.Site, e, false) || !vendorMay(e, t.Route.Vendor):
-		trial.Takes, trial.Why = false, "its consent does not allow it"
+		trial.Skip, trial.Why = NoRoute, "its sites or its condition leave this event out"
 	}
-	trial.Request, trial.Refused = t.Sink.Show(m)
-	return trial, m, nil
+	if trial.Skip == "" && !(s.may(trial.Site, e, saidGPC(event)) && vendorMay(e, t.Route.Vendor)) {
+		trial.Takes, trial.Failed, trial.Skip, trial.Why = false, nil, NoConsent, "its consent does not allow it"
+	}
+	trial.Request, trial.Refused = t.Sink.Show(&m)
+	return trial, &m, nil
 }
 
 // Description is what a partner is, and its last failures.

@@ -233,7 +233,7 @@ func (p *plan) names(a *Acceptor) (names []queue.Name, of []int) {
 			continue
 		}
 		in := &p.r.Items[i]
-		n := queue.Name{Queue: a.queueOf(p.r, &in.Event, in.Raw), Tenant: p.r.Site, ID: it.job}
+		n := queue.Name{Queue: a.QueueOf(p.r, &in.Event, in.Raw), Tenant: p.r.Site, ID: it.job}
 		names, of = append(names, n), append(of, i)
 		n.ID = it.jobApart()
 		names, of = append(names, n), append(of, i)
@@ -304,7 +304,7 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 		}
 		in := &p.r.Items[i]
 		e := &in.Event
-		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.queueOf(p.r, e, in.Raw), Payload: in.Raw, Header: p.r.Header, Time: e.Time})
+		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.QueueOf(p.r, e, in.Raw), Payload: in.Raw, Header: p.r.Header, Time: e.Time})
 		m := &room[len(room)-1]
 		if of := cmp.Or(e.User, e.Device, e.Session); of != "" {
 			m.Key = p.bytes(of)
@@ -330,8 +330,8 @@ func (p *plan) bytes(s string) []byte {
 // conversion marks a job.
 var conversion = tidemill.Field{Name: []byte(ConversionHeader), Value: []byte("1")}
 
-// queueOf names the queue of an event.
-func (a *Acceptor) queueOf(r *Request, e *event.Event, raw []byte) string {
+// QueueOf names the queue of an event of a request.
+func (a *Acceptor) QueueOf(r *Request, e *event.Event, raw []byte) string {
 	if a.o.Class != nil {
 		if q := a.o.Class(e, raw); q != "" {
 			return q

@@ -53,7 +53,8 @@ var System = system.System{
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: deliveryconfig.Of(c).QueueMax, DeadLetters: deliveryconfig.Of(c).DeadMax}
 	},
-	Build: build,
+	Rehearse: rehearse,
+	Build:    build,
 }
 
 // wiring is a system that is being built.
