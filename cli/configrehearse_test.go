@@ -241,3 +241,12 @@ func TestServersAreContactedWhenAsked(t *testing.T) {
 		t.Errorf("exit status %d, %s%s, %v %v", status, out, errs, left, err)
 	}
 }
+
+func contentOf(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

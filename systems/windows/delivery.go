@@ -50,6 +50,8 @@ type delivering struct {
 	records []window.Record
 	items   []process.Item
 	parts   [2]part // one is sent while the other is made
+
+	saw func(*window.Record, *process.Item, *tidemill.Message) // is shown each record, and what is sent of it or nil; nil: nobody looks
 }
 
 // Do implements flow.Work.
@@ -161,13 +163,19 @@ func (l *delivering) process(ctx context.Context, run *process.Run, n int, x *se
 	}
 	for i := range items {
 		it, r := &items[i], &l.records[i]
+		var sent *tidemill.Message
 		switch it.Fate {
 		case tidemill.Skipped:
 			p.count.Skipped++
 		case tidemill.Dead:
 			p.die(x, r, tidemill.Fail(it.Fault, "%s", it.Why))
 		default:
-			p.add(x, r, it)
+			if p.add(x, r, it); len(p.messages) > 0 {
+				sent = p.messages[len(p.messages)-1]
+			}
+		}
+		if l.saw != nil {
+			l.saw(r, it, sent)
 		}
 	}
 	return nil

@@ -91,7 +91,8 @@ var System = system.System{
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: windowsconfig.Of(c).QueueMax, DeadLetters: windowsconfig.Of(c).DeadMax}
 	},
-	Build: build,
+	Rehearse: rehearse,
+	Build:    build,
 }
 
 // wiring is a system that is being built.
