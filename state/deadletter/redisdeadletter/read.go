@@ -164,42 +164,49 @@ func (s *Store) List(ctx context.Context, f deadletter.Filter) iter.Seq2[*deadle
 
 var errEnough = errors.New("the caller has enough")
 
-// Count implements deadletter.Store. The numbers of a pipeline, and of all, are counted
-// already.
+// Count implements deadletter.Store. The numbers of a pipeline, of its states, and of all are
+// counted already.
 func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	if plain(f) {
-		if n, err = s.size(ctx, f.Pipeline); err != nil {
-			return 0, fmt.Errorf("count dead letters: %w", err)
-		}
+	if sets := s.sets(f); sets != nil {
+		n, err = s.size(ctx, sets)
 		if f.Max > 0 {
 			n = min(n, f.Max)
 		}
-		return n, nil
+	} else {
+		err = s.scan(ctx, f, func(page []stored) error {
+			n += len(page)
+			return nil
+		})
 	}
-	err = s.scan(ctx, f, func(page []stored) error {
-		n += len(page)
-		return nil
-	})
 	if err != nil {
 		return 0, fmt.Errorf("count dead letters: %w", err)
 	}
 	return n, nil
 }
 
-// plain says that a filter chooses by nothing but the pipeline.
-func plain(f deadletter.Filter) bool {
-	return f.Tenant == "" && f.State == "" && len(f.Kinds) == 0 && len(f.NotKinds) == 0 && len(f.IDs) == 0 && len(f.Seqs) == 0 &&
-		f.After.IsZero() && f.Before.IsZero() && f.Replays <= 0 && f.AfterSeq <= 0
+// sets are those that have what a filter chooses, and nothing else; nil: no sets are so.
+func (s *Store) sets(f deadletter.Filter) []string {
+	switch {
+	case f.Tenant != "" || len(f.Kinds)+len(f.NotKinds)+len(f.IDs)+len(f.Seqs) > 0 || !f.After.IsZero() || !f.Before.IsZero() || f.Replays > 0 || f.AfterSeq > 0:
+		return nil
+	case f.Pipeline == "" && f.State == "":
+		return []string{s.order}
+	case f.Pipeline == "":
+		return nil
+	case f.State == deadletter.Held:
+		return []string{s.held(f.Pipeline)}
+	case f.State == deadletter.Replaying:
+		return []string{s.ready(f.Pipeline), s.later(f.Pipeline)}
+	case f.State == "":
+		return s.keysOf(f.Pipeline)[:3]
+	}
+	return nil
 }
 
-// size is how many dead letters a pipeline has, or all have.
-func (s *Store) size(ctx context.Context, pipeline string) (int, error) {
+// size is how many dead letters are in sets.
+func (s *Store) size(ctx context.Context, sets []string) (int, error) {
 	if err := s.adopt(ctx); err != nil {
 		return 0, err
-	}
-	sets := []string{s.order}
-	if pipeline != "" {
-		sets = s.keysOf(pipeline)[:3]
 	}
 	n, err := sizeScript.Exec(ctx, s.client, sets, nil).AsInt64()
 	if err != nil {

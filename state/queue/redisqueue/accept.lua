@@ -120,6 +120,7 @@ local function accept(q, digests, recs, ats, capacity, remember, from, n, dated)
       local tl = t1 * 256 + t2
       if at > now then
         call('ZADD', q.k .. 'delayed', at, text)
+        tally(q, 'delayed', text, 1)
         q.wakes = true
       elseif ordered and kl > 0 then
         due(q, text, p, sub(rec, 12, 11 + tl), sub(rec, 12 + tl, 11 + tl + kl))

@@ -19,6 +19,7 @@ local opened, order = {}, {} -- queues that this script has to do with
 --   idle  1 where sources wait to be woken, else 0, and the last wake
 --   gate  until when it is closed (ms; -1: open), how many probes, how often it was changed
 --   names, pass: see accept, turns; dict: the sum of its dictionary
+-- of is a hash: delayed, completed or failed, and a bucket → how many jobs of it are so
 local function open(name, make)
   local q = opened[name]
   if q then return q end
@@ -38,7 +39,7 @@ local function open(name, make)
     no = tonumber(no), k = k, was = m[1], names = m[5], pass = m[6], dict = m[7], more = {}, freed = {}, c = m[2] and cjson.decode(m[2]) or {},
     n = {['end'] = a + 0, turn = b + 0, wait = c + 0, held = d + 0, epoch = e + 0, delivered = f + 0, skipped = g + 0, dead = h + 0},
     idle = idle == '1', woke = woke, gate = gate + 0, probes = probes + 0, gated = gated + 0,
-    set = false, wakes = false, rests = false, periods = false, renamed = false, this = false, part = false,
+    of = false, set = false, wakes = false, rests = false, periods = false, renamed = false, this = false, part = false,
   }
   if not q.c.limited then q.asides = false end
   opened[name] = q
@@ -61,6 +62,13 @@ local function wait(q, p, n)
   q.n.wait = q.n.wait + n
 end
 
+-- tally counts n more jobs that are delayed, completed or failed, in the bucket of a position.
+local function tally(q, state, pos, n)
+  q.of = q.of or {delayed = {}, completed = {}, failed = {}}
+  local of, b = q.of[state], floor(pos / BUCKET)
+  of[b] = (of[b] or 0) + n
+end
+
 -- keep writes a text of a queue's meta when all is done.
 local function keep(q, name, text)
   local set = q.set or {}
@@ -75,6 +83,11 @@ local function done()
     local n, meta = q.n, q.k .. 'meta'
     for p, more in pairs(q.more) do
       if more ~= 0 then call('HINCRBY', meta, 'w' .. p, more) end
+    end
+    for state, of in pairs(q.of or {}) do
+      for b, more in pairs(of) do
+        if more ~= 0 and call('HINCRBY', q.k .. 'of', state .. b, more) == 0 then call('HDEL', q.k .. 'of', state .. b) end
+      end
     end
     local text = string.format('%d %d %d %d %d %d %d %d', n['end'], n.turn, n.wait, n.held, n.epoch, n.delivered, n.skipped, n.dead)
     if text ~= q.was then keep(q, 'n', text) end

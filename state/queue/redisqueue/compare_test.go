@@ -28,7 +28,7 @@ func (m *model) compare(r *rapid.T) {
 			if books[i], err = m.sources[i][q][0].(tidemill.Bookkeeper).Books(context.Background()); err != nil {
 				r.Fatal(err)
 			}
-			for _, state := range []queue.State{"", queue.Completed, queue.Failed} {
+			for _, state := range []queue.State{"", queue.Waiting, queue.Delayed, queue.Leased, queue.Completed, queue.Failed} {
 				for j, err := range s.List(context.Background(), queue.Filter{Queue: q, State: state}) {
 					if err != nil {
 						r.Fatal(err)
@@ -47,6 +47,9 @@ func (m *model) compare(r *rapid.T) {
 		}
 		if stats[0] != stats[1] || books[0] != books[1] {
 			r.Fatalf("%q has\n%+v, %+v, want\n%+v, %+v", q, stats[1], books[1], stats[0], books[0])
+		}
+		if err := tallied(context.Background(), m.stores[1].(*Store), q); err != nil {
+			r.Fatal(err)
 		}
 		for i := range jobs[0] {
 			if i < len(jobs[1]) && !reflect.DeepEqual(jobs[0][i], jobs[1][i]) {

@@ -19,10 +19,6 @@ import (
 // pageJobs are read at once for a listing.
 const pageJobs = 250
 
-// stateFew is how many jobs of a state are looked up one by one, instead of reading all
-// jobs.
-const stateFew = 100_000
-
 // Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
 	if err := ctx.Err(); err != nil {
@@ -169,7 +165,8 @@ type found struct {
 	damaged error // why it cannot be read: its name is not known
 }
 
-// found yields the jobs that a filter chooses, whatever its Max says.
+// found yields the jobs that a filter chooses. Its Max says how many are read at first, no more:
+// they may turn out to be others.
 func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
 		names := []string{f.Queue}
@@ -198,6 +195,9 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 					if !yield(j, err) || err != nil {
 						return
 					}
+					if f.Max > 1 {
+						f.Max-- // for the shards to come
+					}
 				}
 			}
 		}
@@ -206,46 +206,79 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 
 // search yields jobs of one shard of a queue, among them all that the filter may choose.
 func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
+	way, after, ok := begin(f, shard)
+	switch {
+	case !ok:
+		return func(func(*found, error) bool) {}
+	case len(f.IDs) > 0:
+		return s.named(ctx, name, shard, f, after)
+	}
 	return func(yield func(*found, error) bool) {
-		way, after, ok := begin(f, shard)
-		if !ok {
-			return
+		at, newest, most := strconv.FormatUint(after, 10), "", pageJobs
+		if f.Max > 0 {
+			most = min(f.Max, pageJobs) // the first time: most filters choose nearly all
 		}
-		some, listed, err := s.candidates(ctx, name, shard, f)
+		for more := true; more; more = at != "" {
+			p, err := s.page(ctx, name, shard, way, at, strconv.Itoa(most), string(f.State), newest)
+			if err == nil {
+				at, newest, err = p.on, p.newest, ctx.Err()
+			}
+			if most -= len(p.jobs); most <= 0 {
+				most = pageJobs
+			}
+			if !each(p.jobs, err, yield) {
+				return
+			}
+		}
+	}
+}
+
+// each yields jobs, then the error, if any; false: that was all that is to be yielded.
+func each(jobs []*found, err error, yield func(*found, error) bool) bool {
+	if err != nil {
+		yield(nil, err)
+		return false
+	}
+	for _, j := range jobs {
+		if !yield(j, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// named yields the jobs of a shard that have one of the filter's IDs, or seem to, behind a position
+// or before it.
+func (s *Store) named(ctx context.Context, name string, shard int, f queue.Filter, after uint64) iter.Seq2[*found, error] {
+	return func(yield func(*found, error) bool) {
+		args := []string{name, "ids"}
+		for _, id := range f.IDs {
+			if s.shard(id) == shard || len(s.tags) > 1 { // a forwarded job lies with its parent
+				args = append(args, idDigest(id))
+			}
+		}
+		some, err := s.positions(ctx, shard, args)
 		some = slices.DeleteFunc(some, func(pos string) bool {
 			n, err := strconv.ParseUint(pos, 10, 64)
 			return err == nil && (n <= after && !f.Back || n >= after && f.Back)
 		})
-		for err == nil {
-			if err = ctx.Err(); err != nil {
-				break
+		slices.SortFunc(some, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+		if some = slices.Compact(some); f.Back {
+			slices.Reverse(some)
+		}
+		for more := true; more; more = len(some) > 0 {
+			var p page
+			part := some[:min(len(some), pageJobs)]
+			if err = cmp.Or(err, ctx.Err()); err == nil && len(part) > 0 {
+				p, err = s.page(ctx, name, shard, append([]string{"these"}, part...)...)
 			}
-			var jobs []*found
-			if listed {
-				if len(some) == 0 {
-					return
-				}
-				part := some[:min(len(some), pageJobs)]
-				jobs, err = s.page(ctx, name, shard, append([]string{"these"}, part...)...)
-				if len(jobs) > 0 && len(jobs) < len(part) { // a page ends early where jobs are large
-					last := slices.Index(part, jobs[len(jobs)-1].pos)
-					part = part[:last+1]
-				}
-				some = some[len(part):]
-			} else {
-				jobs, err = s.page(ctx, name, shard, way, strconv.FormatUint(after, 10), strconv.Itoa(pageOf(f)))
-				if err == nil && len(jobs) == 0 {
-					return
-				}
+			if p.on != "" { // a page ends early where jobs are large
+				part = part[:slices.Index(part, p.on)+1]
 			}
-			for _, j := range jobs {
-				after = j.Mark.Lo
-				if !yield(j, nil) {
-					return
-				}
+			if some = some[len(part):]; !each(p.jobs, err, yield) {
+				return
 			}
 		}
-		yield(nil, err)
 	}
 }
 
@@ -269,45 +302,6 @@ func begin(f queue.Filter, shard int) (way string, at uint64, ok bool) {
 	}
 }
 
-// pageOf is how many jobs a listing reads at once.
-func pageOf(f queue.Filter) int {
-	if f.Max > 0 {
-		return min(f.Max, pageJobs)
-	}
-	return pageJobs
-}
-
-// candidates are the positions of jobs that the filter may choose, where these are few.
-func (s *Store) candidates(ctx context.Context, name string, shard int, f queue.Filter) (some []string, listed bool, err error) {
-	sets := map[queue.State]string{queue.Leased: "out", queue.Delayed: "delayed", queue.Completed: "completed", queue.Failed: "failed"}
-	switch {
-	case len(f.IDs) > 0:
-		args := []string{name, "ids"}
-		for _, id := range f.IDs {
-			if s.shard(id) == shard || len(s.tags) > 1 { // a forwarded job lies with its parent
-				args = append(args, idDigest(id))
-			}
-		}
-		some, err = s.positions(ctx, shard, args)
-	case sets[f.State] != "":
-		st, err := s.Stats(ctx, name)
-		if err != nil || map[queue.State]int64{queue.Leased: st.Leased, queue.Delayed: st.Delayed, queue.Completed: st.Completed, queue.Failed: st.Failed}[f.State] > stateFew {
-			return nil, false, err
-		}
-		if some, err = s.positions(ctx, shard, []string{name, "state", sets[f.State]}); err != nil {
-			return nil, false, err
-		}
-	default:
-		return nil, false, nil
-	}
-	slices.SortFunc(some, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	some = slices.Compact(some)
-	if f.Back {
-		slices.Reverse(some)
-	}
-	return some, true, err
-}
-
 func (s *Store) positions(ctx context.Context, shard int, args []string) ([]string, error) {
 	got, err := s.run(ctx, pageScript, shard, args...).ToArray()
 	if err != nil {
@@ -319,30 +313,39 @@ func (s *Store) positions(ctx context.Context, shard int, args []string) ([]stri
 	return got[1].AsStrSlice()
 }
 
+// page is some jobs that were read.
+type page struct {
+	jobs   []*found
+	on     string // where to look on; empty: there are no more
+	newest string // the position of the newest job of the shard
+}
+
 // page reads jobs.
-func (s *Store) page(ctx context.Context, name string, shard int, args ...string) ([]*found, error) {
+func (s *Store) page(ctx context.Context, name string, shard int, args ...string) (p page, err error) {
 	got, err := s.run(ctx, pageScript, shard, append([]string{name}, args...)...).ToArray()
 	if err != nil {
-		return nil, failed(err, "list jobs of queue %q", name)
+		return p, failed(err, "list jobs of queue %q", name)
 	}
-	if len(got) != 3 {
-		return nil, reply("list jobs")
+	if len(got) != 5 {
+		return p, reply("list jobs")
 	}
 	no, err1 := got[0].AsInt64()
 	flat, err2 := got[1].ToArray()
 	sum, err3 := got[2].ToString()
-	if cmp.Or(err1, err2, err3) != nil || len(flat)%6 != 0 {
-		return nil, reply("list jobs")
+	on, err4 := got[3].ToString()
+	newest, err5 := got[4].ToString()
+	if cmp.Or(err1, err2, err3, err4, err5) != nil || len(flat)%6 != 0 {
+		return p, reply("list jobs")
 	}
-	var jobs []*found
+	p.on, p.newest = on, newest
 	for i := 0; i < len(flat); i += 6 {
 		j, err := s.show(ctx, name, shard, uint32(no), sum, flat[i:i+6])
 		if err != nil {
-			return nil, err
+			return p, err
 		}
-		jobs = append(jobs, j)
+		p.jobs = append(p.jobs, j)
 	}
-	return jobs, nil
+	return p, nil
 }
 
 // show makes a job from a page's answer: position, state, when it comes due, late,

@@ -52,6 +52,13 @@ local function records(q, list)
   return found
 end
 
+-- leave takes a job out of those that are delayed, completed or failed; false: it is not.
+local function leave(q, state, pos)
+  if call('ZREM', q.k .. state, pos) == 0 then return false end
+  tally(q, state, pos, -1)
+  return true
+end
+
 -- emptied forgets a bucket that has no jobs any more, unless it is being filled.
 local function emptied(q, b)
   if b < floor(q.n['end'] / BUCKET) and call('EXISTS', q.k .. 'j' .. b) == 0 then call('ZREM', q.k .. 'buckets', b) end

@@ -31,7 +31,7 @@ func (s *Store) Remove(ctx context.Context, f queue.Filter) (int, error) {
 }
 
 // move changes the jobs that a filter chooses, in the states in which that is possible. It
-// leaves jobs alone that come into these states meanwhile.
+// leaves jobs alone that are added or retried meanwhile.
 func (s *Store) move(ctx context.Context, what string, f queue.Filter, states ...queue.State) (n int, err error) {
 	if f.Queue == "" {
 		return 0, rules.NoQueue()
@@ -132,11 +132,11 @@ func (s *Store) find(ctx context.Context, n queue.Name) (*found, error) {
 		if len(some) == 0 {
 			continue
 		}
-		jobs, err := s.page(ctx, n.Queue, shard, append([]string{"these"}, some...)...)
+		p, err := s.page(ctx, n.Queue, shard, append([]string{"these"}, some...)...)
 		if err != nil {
 			return nil, err
 		}
-		for _, j := range jobs {
+		for _, j := range p.jobs {
 			if j.damaged != nil { // it has the name's digest
 				return nil, j.damaged
 			}

@@ -31,7 +31,7 @@ for i = 6, last, each do
       else
         for j = 1, #q.periods do call('HDEL', place(q, q.periods[j], digest), digest) end
         local fails = call('HGET', q.k .. 'failures', pos)
-        call('ZREM', q.k .. 'failed', pos)
+        leave(q, 'failed', pos)
         drop(q, {pos})
         accept(q, {digest}, {string.sub(rec, 7)}, {0}, FAR, tonumber(ARGV[4]))
         if fails then -- they are kept; tries count anew
@@ -41,19 +41,19 @@ for i = 6, last, each do
         is = '1'
       end
     elseif what == 'promote' and delayed then
-      call('ZREM', q.k .. 'delayed', pos)
+      leave(q, 'delayed', pos)
       due(q, pos, p, tenant, key)
       is = '1'
     elseif what == 'remove' and not out then
       if failed then
-        call('ZREM', q.k .. 'failed', pos)
+        leave(q, 'failed', pos)
         drop(q, {pos})
       elseif completed then
-        call('ZREM', q.k .. 'completed', pos)
+        leave(q, 'completed', pos)
         drop(q, {pos})
       else
         drop(q, {pos})
-        if call('ZREM', q.k .. 'delayed', pos) == 0 then
+        if not leave(q, 'delayed', pos) then
           wait(q, p, -1)
           local first = q.c.ordered and key ~= '' and call('HGET', q.k .. 'first', #tenant .. ':' .. tenant .. key)
           if not first or tonumber(first) == tonumber(pos) then uneven(q, p, tenant, -1) end -- it is in its flow

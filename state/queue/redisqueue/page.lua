@@ -1,33 +1,96 @@
--- page reads jobs for a desk.
+-- page reads jobs for operators.
 --
--- ARGV 2 queue, 3 what: "after" (in order of positions, after ARGV 4, ARGV 5 at most),
---      "before" (the same from there down),
---      "these" (positions from ARGV 4 on), "state" (positions of a state, ARGV 4: out,
---      delayed, completed, failed; no records), "ids" (those that have one of the digests
---      from ARGV 4 on, of 8 bytes or of 12; no records)
--- returns {number of the queue, {position, state, at, late, failures, record, …}, dictionary} or {number, positions}
+-- ARGV 2 queue, 3 what: "after" (in order of positions, after ARGV 4), "before" (from there down),
+--        ARGV 5 at most, of the state ARGV 6 ("": all that have not ended), up to position ARGV 7
+--        ("": those there are now);
+--      "these" (positions from ARGV 4 on);
+--      "ids" (those that have one of the digests from ARGV 4 on, of 8 bytes or of 12; no records)
+-- returns {number of the queue, {position, state, at, late, failures, record, …}, dictionary, where
+--         to look on ("": there are no more), the newest position}, or {number, positions}
 local q = open(ARGV[2], false)
-if not q then return {0, {}, ''} end
+if not q then return {0, {}, '', '', ''} end
 look(q)
 done()
-local list = {}
+local list, on = {}, ''
+local newest = tonumber(ARGV[7] or '') or q.n['end']
+
+-- Positions that one look passes over, and buckets with jobs of the state that it searches.
+local SEARCHED, PASSED = 8, 4096
+
+-- sets are those that jobs of a state are in, or else those that they are not in.
+local function sets(state)
+  if state == 'delayed' or state == 'completed' or state == 'failed' then return {state}, true end
+  return {'completed', 'failed', state == 'waiting' and 'delayed' or nil}, false
+end
+
+-- lacks says for buckets which have no job of a state.
+local function lacks(buckets, state)
+  local of, is = sets(state)
+  local ids, without = {}, {}
+  for _, b in ipairs(buckets) do
+    for _, name in ipairs(of) do ids[#ids + 1] = name .. b end
+  end
+  local counts = read('HMGET', q.k .. 'of', ids)
+  for i, b in ipairs(buckets) do
+    local n = 0
+    for j = 1, #of do n = n + tonumber(counts[(i - 1) * #of + j] or 0) end
+    if is then without[i] = n == 0 else without[i] = n >= call('HLEN', q.k .. 'j' .. b) end
+  end
+  return without
+end
+
+-- those are the positions of a list that are of a state.
+local function those(part, state)
+  local of, is = sets(state)
+  local found, chosen = {}, {}
+  for _, name in ipairs(of) do
+    for i, score in ipairs(read('ZMSCORE', q.k .. name, part)) do found[i] = found[i] or score end
+  end
+  if state == 'waiting' then
+    for i, out in ipairs(read('HMGET', q.k .. 'out', part)) do found[i] = found[i] or out end
+  end
+  for i, pos in ipairs(part) do
+    if (found[i] and true or false) == is then chosen[#chosen + 1] = pos end
+  end
+  return chosen
+end
+
 if ARGV[3] == 'after' or ARGV[3] == 'before' then
-  local at, most, sign = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[3] == 'after' and 1 or -1
-  local range, last = 'ZRANGEBYSCORE', '+inf'
-  if sign < 0 then range, last = 'ZREVRANGEBYSCORE', '-inf' end
-  for _, b in ipairs(call(range, q.k .. 'buckets', math.floor(at / BUCKET), last, 'LIMIT', 0, most + 1)) do
-    local part = call('HKEYS', q.k .. 'j' .. b)
-    table.sort(part, function(x, y) return sign * tonumber(x) < sign * tonumber(y) end)
+  local at, most, sign, state = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[3] == 'after' and 1 or -1, ARGV[6]
+  -- follow leaves the positions that follow, in order.
+  local function follow(part)
+    local rest = {}
     for _, pos in ipairs(part) do
-      if #list < most and sign * tonumber(pos) > sign * at then list[#list + 1] = pos end
+      local n = tonumber(pos)
+      if sign * n > sign * at and n <= newest then rest[#rest + 1] = pos end
     end
-    if #list >= most then break end
+    table.sort(rest, function(x, y) return sign * tonumber(x) < sign * tonumber(y) end)
+    return rest
+  end
+  local function add(part)
+    for _, pos in ipairs(part) do
+      if #list >= most then break end
+      list[#list + 1] = pos
+    end
+    if #list >= most then on = list[#list] end
+  end
+  if state == 'leased' then
+    add(follow(call('HKEYS', q.k .. 'out'))) -- no more than engines work on
+  else
+    local range, last, searched = sign > 0 and 'ZRANGEBYSCORE' or 'ZREVRANGEBYSCORE', sign > 0 and '+inf' or '-inf', 0
+    local buckets = call(range, q.k .. 'buckets', floor(at / BUCKET), last, 'LIMIT', 0, PASSED)
+    local without = lacks(buckets, state)
+    for i, b in ipairs(buckets) do
+      if on ~= '' then break end
+      if not without[i] then
+        add(those(follow(call('HKEYS', q.k .. 'j' .. b)), state))
+        searched = searched + 1
+      end
+      if on == '' and (searched == SEARCHED or i == PASSED) then on = string.format('%d', sign > 0 and (b + 1) * BUCKET - 1 or b * BUCKET) end
+    end
   end
 elseif ARGV[3] == 'these' then
   list = {unpack(ARGV, 4)}
-elseif ARGV[3] == 'state' then
-  if ARGV[4] == 'out' then return {q.no, call('HKEYS', q.k .. 'out')} end
-  return {q.no, call('ZRANGE', q.k .. ARGV[4], 0, -1)}
 else
   periods(q, 86400000)
   for i = 4, #ARGV do
@@ -69,7 +132,10 @@ for i, pos in ipairs(list) do
     jobs[#jobs + 1] = fails[i] or ''
     jobs[#jobs + 1] = rec
     size = size + #rec + #(fails[i] or '')
-    if size > 4194304 then break end
+    if size > 4194304 then
+      if i < #list then on = pos end
+      break
+    end
   end
 end
-return {q.no, jobs, q.dict or ''}
+return {q.no, jobs, q.dict or '', on, string.format('%d', newest)}

@@ -48,6 +48,7 @@ local function keepall(code, from, to)
   end
   all('HSET', late_, args, 1000)
   all('ZADD', q.k .. 'completed', set, 1000)
+  tally(q, 'completed', list[1], #list)
 end
 
 -- run ends a run as a whole, or answers false where some of it is not what it was thought to be.
@@ -206,6 +207,7 @@ local function putoff(e, prio, tenant, key)
   ms = tonumber(ms)
   if ms > 0 then
     call('ZADD', q.k .. 'delayed', now + ms + 1, e.pos) -- now is rounded down, and early is wrong
+    tally(q, 'delayed', e.pos, 1)
     q.wakes = true
   else
     due(q, e.pos, prio, tenant, key)
@@ -265,7 +267,7 @@ for _, e in ipairs(others) do
       if o then
         gone[#gone + 1] = e.pos
         release(q, o, 1)
-      elseif call('ZREM', q.k .. 'delayed', e.pos) == 0 then -- it waits
+      elseif not leave(q, 'delayed', e.pos) then -- it waits
         pull(e, prio, tenant, key)
       end
       if e.code == 'a' then
@@ -289,7 +291,9 @@ if #ended > 0 then
     if e.out then handed = handed + 1 end
     args[#args + 1] = e.pos
     args[#args + 1] = lateof(tries, handed, e.fate, now, e.cause == '' and was or e.cause)
-    local set = sets[e.fate == 'x' and 'failed' or 'completed']
+    local name = e.fate == 'x' and 'failed' or 'completed'
+    local set = sets[name]
+    tally(q, name, e.pos, 1)
     set[#set + 1] = moment()
     set[#set + 1] = e.pos
   end

@@ -57,7 +57,7 @@ local function come(q)
   local recs = records(q, list)
   for _, pos in ipairs(list) do
     local rec = recs[tonumber(pos)]
-    call('ZREM', q.k .. 'delayed', pos)
+    leave(q, 'delayed', pos)
     local _, p, tenant, key = head(rec)
     due(q, pos, p, tenant, key)
   end
@@ -78,6 +78,7 @@ local function forget(q)
     end
     if #list > 0 then
       call('ZREMRANGEBYRANK', set, 0, #list - 1)
+      for _, pos in ipairs(list) do tally(q, name, pos, -1) end
       drop(q, list)
     end
   end

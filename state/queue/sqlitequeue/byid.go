@@ -101,7 +101,7 @@ func (q *queueState) recall(f *item) item {
 
 // at reads the job at a position, or nil.
 func (q *queueState) at(ctx context.Context, s *Store, n uint64) (*item, error) {
-	p, err := q.read(ctx, s, n-1, n, 1)
+	p, err := q.read(ctx, s, n-1, n, 1, "")
 	if err != nil {
 		return nil, err
 	}

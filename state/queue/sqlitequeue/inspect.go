@@ -73,7 +73,7 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 	st.Waiting = max(mem.log.pending-st.Leased-st.Delayed, 0)
 	st.Completed, st.Failed = mem.log.kept[keptCompleted], mem.log.kept[keptFailed]
 	q.unlock()
-	p, err := q.read(ctx, s, 0, q.last(), 1)
+	p, err := q.read(ctx, s, 0, q.last(), 1, "")
 	if err != nil {
 		return st, err
 	}
@@ -121,6 +121,8 @@ func (s *Store) search(ctx context.Context, q *queueState, f queue.Filter) iter.
 	switch {
 	case len(f.IDs) > 0:
 		all = s.named(ctx, q, f)
+	case f.State == queue.Leased:
+		all = s.leased(ctx, q, f)
 	case f.State == "" || f.State.Held():
 		all = s.jobs(ctx, q, f)
 	default:
@@ -190,8 +192,32 @@ func (s *Store) named(ctx context.Context, q *queueState, f queue.Filter) iter.S
 		if f.Back {
 			slices.Reverse(all)
 		}
-		for _, n := range all {
-			job, err := s.jobAt(ctx, q, n, f.State == "" || f.State.Held())
+		s.those(ctx, q, all, f.State == "" || f.State.Held())(yield)
+	}
+}
+
+// leased yields the jobs of a queue that are handed out, from the filter's position on.
+func (s *Store) leased(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
+	after, end := span(f)
+	var all []uint64
+	mem := q.lock()
+	for n := range mem.leases.outs {
+		if after < n && n <= end {
+			all = append(all, n)
+		}
+	}
+	q.unlock()
+	if slices.Sort(all); f.Back {
+		slices.Reverse(all)
+	}
+	return s.those(ctx, q, all, true)
+}
+
+// those yields the jobs at positions that are still there.
+func (s *Store) those(ctx context.Context, q *queueState, positions []uint64, held bool) iter.Seq2[*queue.Job, error] {
+	return func(yield func(*queue.Job, error) bool) {
+		for _, n := range positions {
+			job, err := s.jobAt(ctx, q, n, held)
 			if job == nil && err == nil {
 				continue
 			}

@@ -97,11 +97,11 @@ func (e *ends) apply(tx *sqlitedb.Tx, q *queueState) error {
 	for _, n := range e.gone {
 		args = append(args, q.filePos(n))
 	}
-	if _, err := tx.Bulk("DELETE FROM queue_kept WHERE pos IN (", "?", ")", args); err != nil {
+	if _, err := tx.Bulk("DELETE FROM queue_kept WHERE state IN (0,1) AND pos IN (", "?", ")", args); err != nil {
 		return err
 	}
 	for _, r := range e.edited {
-		if _, err := tx.Exec("UPDATE queue_kept SET job=? WHERE pos=?", r.rec, q.filePos(r.n)); err != nil {
+		if _, err := tx.Exec("UPDATE queue_kept SET job=? WHERE state IN (0,1) AND pos=?", r.rec, q.filePos(r.n)); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ func scanKept(scan func(...any) error) (*keptRow, error) {
 // keptAt is the kept job at a position, or nil.
 func (s *Store) keptAt(ctx context.Context, q *queueState, n uint64) (r *keptRow, err error) {
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) {
-		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE pos=?", q.filePos(n)).Scan)
+		r, err = scanKept(tx.QueryRow("SELECT "+keptColumns+" FROM queue_kept WHERE state IN (0,1) AND pos=?", q.filePos(n)).Scan)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -201,11 +201,14 @@ func (s *Store) keptAt(ctx context.Context, q *queueState, n uint64) (r *keptRow
 	return r, nil
 }
 
-// keptJobs yields the kept jobs of a queue, from the filter's position on.
+// keptJobs yields the kept jobs of a queue in a state, from the filter's position on.
 func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		after, end := span(f)
-		order := "ASC"
+		state, order, want := keptCompleted, "ASC", wanted(f)
+		if f.State == queue.Failed {
+			state = keptFailed
+		}
 		if f.Back {
 			order = "DESC"
 		}
@@ -216,7 +219,7 @@ func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) ite
 		for more := true; more; {
 			var page []*keptRow
 			err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE pos>? AND pos<=? ORDER BY pos "+order+" LIMIT 256", q.filePos(after), q.filePos(end))
+				rows, err := tx.Query("SELECT "+keptColumns+" FROM queue_kept WHERE state=? AND pos>? AND pos<=? ORDER BY pos "+order+" LIMIT ?", state, q.filePos(after), q.filePos(end), want)
 				if err != nil {
 					return err
 				}
@@ -242,7 +245,7 @@ func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) ite
 					return
 				}
 			}
-			more = len(page) > 0
+			more, want = len(page) > 0, listPage
 		}
 	}
 }

@@ -23,14 +23,17 @@ type jobPage struct {
 }
 
 // read reads at least one job, and about want, from after the position on, if any follow up
-// to end.
-func (q *queueState) read(ctx context.Context, s *Store, after, end uint64, want int) (*jobPage, error) {
+// to end. It leaves out jobs that are not of a state, as far as where they lie says so.
+func (q *queueState) read(ctx context.Context, s *Store, after, end uint64, want int, state queue.State) (*jobPage, error) {
 	p := &jobPage{upTo: end}
+	_, ms := s.now()
 	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		if err := p.segments(tx, q, after, want); err != nil {
-			return err
+		if state != queue.Delayed {
+			if err := p.segments(tx, q, after, want); err != nil {
+				return err
+			}
 		}
-		return p.lates(tx, q, after, want)
+		return p.lates(tx, q, after, want, lateWhere(state, ms))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read queue %q: %w", q.name, err)
@@ -49,22 +52,44 @@ func span(f queue.Filter) (after, end uint64) {
 	return 0, max(f.After.Lo, 1) - 1
 }
 
+// lateWhere is the condition on late jobs of a state.
+func lateWhere(state queue.State, ms int64) string {
+	switch state {
+	case queue.Delayed:
+		return fmt.Sprintf(" AND at>%d", ms)
+	case queue.Waiting:
+		return fmt.Sprintf(" AND coalesce(at,0)<=%d", ms)
+	}
+	return ""
+}
+
+// listPage is how many jobs a listing reads at once.
+const listPage = 256
+
+// wanted is how many jobs a listing reads at first: most filters choose nearly all.
+func wanted(f queue.Filter) int {
+	if f.Max > 0 {
+		return min(listPage, f.Max)
+	}
+	return listPage
+}
+
 // pages yields the jobs that have not ended, from the filter's position on, some at a time.
 func (q *queueState) pages(ctx context.Context, s *Store, f queue.Filter) iter.Seq2[[]item, error] {
 	after, end := span(f)
 	end = min(end, q.last())
-	want := 256
-	if f.Max > 0 {
-		want = min(want, f.Max)
-	}
+	want := wanted(f)
 	return func(yield func([]item, error) bool) {
 		for after < end {
-			items, upTo, err := q.readBetween(ctx, s, after, end, want, f.Back)
+			items, upTo, err := q.readBetween(ctx, s, after, end, want, f)
 			if !yield(items, err) || err != nil {
 				return
 			}
 			if after = upTo; f.Back {
 				after, end = 0, upTo
+			}
+			if want -= len(items); want <= 0 {
+				want = listPage
 			}
 		}
 	}
@@ -72,21 +97,21 @@ func (q *queueState) pages(ctx context.Context, s *Store, f queue.Filter) iter.S
 
 // readBetween reads about want jobs behind a position, up to another, or back from there. It says up to
 // which position, or back to behind which, it read.
-func (q *queueState) readBetween(ctx context.Context, s *Store, after, end uint64, want int, back bool) ([]item, uint64, error) {
-	if !back {
-		p, err := q.read(ctx, s, after, end, want)
+func (q *queueState) readBetween(ctx context.Context, s *Store, after, end uint64, want int, f queue.Filter) ([]item, uint64, error) {
+	if !f.Back {
+		p, err := q.read(ctx, s, after, end, want, f.State)
 		if err != nil {
 			return nil, 0, err
 		}
 		return p.items, p.upTo, nil
 	}
-	from, err := q.before(ctx, s, end, want)
+	from, err := q.before(ctx, s, end, want, f.State)
 	if err != nil {
 		return nil, 0, err
 	}
 	var items []item
 	for upTo := from; upTo < end; {
-		p, err := q.read(ctx, s, upTo, end, want)
+		p, err := q.read(ctx, s, upTo, end, want, f.State)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -97,12 +122,16 @@ func (q *queueState) readBetween(ctx context.Context, s *Store, after, end uint6
 }
 
 // before is a position behind which, up to end, there are about as many jobs as are wanted.
-func (q *queueState) before(ctx context.Context, s *Store, end uint64, want int) (from uint64, err error) {
+func (q *queueState) before(ctx context.Context, s *Store, end uint64, want int, state queue.State) (from uint64, err error) {
+	_, ms := s.now()
 	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		for _, query := range []string{
+		for i, query := range []string{
 			"SELECT s.pos, s.n-coalesce(e.gone,0), length(s.jobs) FROM queue_segment s LEFT JOIN queue_ended e ON e.pos=s.pos WHERE s.pos>? AND s.pos<=? ORDER BY s.pos DESC",
-			"SELECT pos, 1, length(job) FROM queue_late WHERE pos>? AND pos<=? ORDER BY pos DESC",
+			"SELECT pos, 1, length(job) FROM queue_late WHERE pos>? AND pos<=?" + lateWhere(state, ms) + " ORDER BY pos DESC",
 		} {
+			if i == 0 && state == queue.Delayed {
+				continue
+			}
 			at, err := fullPage(tx, want, query, q.filePos(from), q.filePos(end))
 			if err != nil {
 				return err
@@ -206,9 +235,9 @@ func jobsOf(seg *segment, blob []byte, ended uint64) iter.Seq[item] {
 }
 
 // lates merges late jobs in.
-func (p *jobPage) lates(tx *sqlitedb.Tx, q *queueState, after uint64, want int) error {
+func (p *jobPage) lates(tx *sqlitedb.Tx, q *queueState, after uint64, want int, where string) error {
 	rows, err := tx.Query(`SELECT pos, coalesce(at,0), tries, handed, due, job, cause, failures FROM queue_late
-		WHERE pos>? AND pos<=? ORDER BY pos`, q.filePos(after), q.filePos(p.upTo))
+		WHERE pos>? AND pos<=?`+where+` ORDER BY pos`, q.filePos(after), q.filePos(p.upTo))
 	if err != nil {
 		return err
 	}

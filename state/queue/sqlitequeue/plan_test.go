@@ -17,9 +17,10 @@ func TestNoStatementScansATable(t *testing.T) {
 		"SELECT max(pos) FROM queue_segment WHERE strand=?",
 		"SELECT coalesce(min(at),0) FROM queue_late WHERE queue=? AND at>?",
 		"SELECT job, failures, cause FROM queue_late WHERE pos=?",
-		"SELECT " + keptColumns + " FROM queue_kept WHERE pos=?",
+		"SELECT " + keptColumns + " FROM queue_kept WHERE state IN (0,1) AND pos=?",
+		"SELECT " + keptColumns + " FROM queue_kept WHERE state=? AND pos>? AND pos<=? ORDER BY pos DESC LIMIT ?",
 		"DELETE FROM queue_segment WHERE pos IN (?,?,?)",
-		"DELETE FROM queue_kept WHERE pos IN (?,?,?)",
+		"DELETE FROM queue_kept WHERE state IN (0,1) AND pos IN (?,?,?)",
 		"UPDATE queue_late SET handed=handed+1 WHERE pos IN (?,?,?)",
 	} {
 		err := s.db.Read(t.Context(), func(tx *sqlitedb.Tx) error {

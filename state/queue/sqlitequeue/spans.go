@@ -25,10 +25,10 @@ func (s *spans) have(pos int64) bool {
 
 // held is where jobs are: in segments, late, or kept after their end. Some that ended in the
 // same segment count as held.
-type held struct{ segments, late, kept spans }
+type held struct{ segments, late, completed, failed spans }
 
 func (h *held) have(pos int64) bool {
-	return h.segments.have(pos) || h.late.have(pos) || h.kept.have(pos)
+	return h.segments.have(pos) || h.late.have(pos) || h.completed.have(pos) || h.failed.have(pos)
 }
 
 // held finds where jobs are. It reads segments before late jobs, and those before kept
@@ -41,7 +41,10 @@ func (s *Store) held(ctx context.Context) (*held, error) {
 	if err := s.scan(ctx, "SELECT pos, 1 FROM queue_late WHERE pos>? ORDER BY pos LIMIT 10000", &h.late); err != nil {
 		return nil, err
 	}
-	return h, s.scan(ctx, "SELECT pos, 1 FROM queue_kept WHERE pos>? ORDER BY pos LIMIT 10000", &h.kept)
+	if err := s.scan(ctx, "SELECT pos, 1 FROM queue_kept WHERE state=0 AND pos>? ORDER BY pos LIMIT 10000", &h.completed); err != nil {
+		return nil, err
+	}
+	return h, s.scan(ctx, "SELECT pos, 1 FROM queue_kept WHERE state=1 AND pos>? ORDER BY pos LIMIT 10000", &h.failed)
 }
 
 // scan reads positions in pages: no snapshot is held for long.

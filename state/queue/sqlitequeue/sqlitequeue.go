@@ -77,9 +77,9 @@ CREATE TABLE queue_late(
 CREATE INDEX queue_late_at ON queue_late(queue, at);
 CREATE INDEX queue_late_strand ON queue_late(strand, due) WHERE strand IS NOT NULL;
 CREATE TABLE queue_kept(
-	seq INTEGER PRIMARY KEY, pos INTEGER NOT NULL UNIQUE, queue INTEGER NOT NULL, state INTEGER NOT NULL,
+	seq INTEGER PRIMARY KEY, pos INTEGER NOT NULL, queue INTEGER NOT NULL, state INTEGER NOT NULL,
 	ended INTEGER NOT NULL, fate INTEGER NOT NULL, tries INTEGER NOT NULL, handed INTEGER NOT NULL,
-	cause BLOB, failures BLOB, job BLOB NOT NULL);
+	cause BLOB, failures BLOB, job BLOB NOT NULL, UNIQUE(state, pos));
 CREATE INDEX queue_kept_ended ON queue_kept(queue, state, ended);
 CREATE TABLE queue_damaged(pos INTEGER PRIMARY KEY, found INTEGER NOT NULL, cause TEXT NOT NULL, bytes BLOB);
 CREATE TABLE queue_name_log(id INTEGER PRIMARY KEY, names BLOB NOT NULL);
