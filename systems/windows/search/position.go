@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -61,7 +62,35 @@ func ParsePosition(cursor string) (Position, error) {
 	return p, nil
 }
 
-// BadCursor is the error of an invalid Query.After.
+// BadCursor is the error of an invalid Query.After or Query.Before.
 func BadCursor() error {
-	return tidemill.Fail(tidemill.Validation, "the page asked for is none: After has to be the Next of the page before")
+	return tidemill.Fail(tidemill.Validation, "the page asked for is none: After has to be the Next of the page before, and Before the Previous of the page after")
+}
+
+// Way is the cursor behind which a backend looks for the hits of a page (empty: from the beginning)
+// and whether the oldest come first there: a page before another one is looked for backwards.
+func (q *Query) Way() (cursor string, oldest bool) {
+	return q.After + q.Before, q.Oldest != (q.Before != "")
+}
+
+// Paged makes a page of what a backend found behind the cursor of Way: one hit more than the page
+// takes says that there are others. hit makes a hit of one, and cursor its cursor.
+func Paged[T any](q *Query, found []T, hit func(T) Hit, cursor func(T) string) (p Page) {
+	more := len(found) > q.Hits()
+	if found = found[:min(len(found), q.Hits())]; len(found) == 0 {
+		return p
+	}
+	if q.Before != "" {
+		slices.Reverse(found)
+	}
+	if more || q.Before != "" {
+		p.Next = cursor(found[len(found)-1])
+	}
+	if more && q.Before != "" || q.After != "" {
+		p.Previous = cursor(found[0])
+	}
+	for _, one := range found {
+		p.Hits = append(p.Hits, hit(one))
+	}
+	return p
 }

@@ -245,6 +245,9 @@ func (q *Query) Plan(s *Schema) ([]Clause, error) {
 	if q.Size < 0 || q.Size > MaxSize {
 		return nil, tidemill.Fail(tidemill.Validation, "a page of %d hits: want 1 to %d, or 0 for 20", q.Size, MaxSize)
 	}
+	if q.After != "" && q.Before != "" {
+		return nil, tidemill.Fail(tidemill.Validation, "a page is after another one or before it: leave After or Before out")
+	}
 	clauses, err := s.Parse(q.Text)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,9 @@ type Indexer interface {
 
 // Searcher answers queries.
 type Searcher interface {
-	// Search returns one page of matches. The error of a query that cannot be parsed is of kind
+	// Search returns one page of matches. It looks at those behind After, or before Before, and at
+	// no others that were shown: pages show each document that stays as it is once, both ways,
+	// whatever comes and goes. The error of a query that cannot be parsed is of kind
 	// Validation and says where.
 	Search(ctx context.Context, q Query) (Page, error)
 }
@@ -58,14 +60,16 @@ type Query struct {
 	From, To time.Time // by Schema.Time: from inclusive, to exclusive; zero: open
 	Oldest   bool      // oldest first, not newest first
 	Size     int       // hits of a page; 0 means 20, at most MaxSize
-	After    string    // Page.Next of the previous page, of the same query at the same backend
+	After    string    // Page.Next of the page before, of the same query at the same backend
+	Before   string    // Page.Previous of the page after, likewise; one of both at most
 }
 
 // Page is one page of hits.
 type Page struct {
-	Hits  []Hit
-	Next  string // for Query.After; empty: this is the last page
-	Total int    // how many match, counted up to MaxTotal; 0 on pages after the first
+	Hits     []Hit
+	Next     string // for Query.After; empty: this is the last page
+	Previous string // for Query.Before; empty: this is the first page
+	Total    int    // how many match, counted up to MaxTotal; 0 where Query has After or Before
 }
 
 // Hit is one document found.

@@ -283,17 +283,20 @@ type SearchQuery struct {
 	Query  string `query:"q" help:"What to look for, in the search language; empty: all records." kong:"-"`
 	Family string `query:"family" name:"in" help:"Where: events or mentions." default:"events" placeholder:"events|mentions"`
 	api.Span
-	Oldest bool `query:"oldest" help:"The oldest first, not the newest."`
+	Oldest bool   `query:"oldest" help:"The oldest first, not the newest."`
+	Before string `query:"before" help:"Where the page ends: previous of the page after." kong:"-"`
 	Page   `kong:"-"`
 }
 
 // Found is a page of hits.
 type Found struct {
 	Family  string                `json:"family"`
-	Total   *int                  `json:"total,omitempty"`    // how many match; pages after the first do not say it
+	Total   *int                  `json:"total,omitempty"`    // how many match; a page that is after or before another does not say it
 	AtLeast bool                  `json:"at_least,omitempty"` // there may be more than total
 	Hits    []operation.JSON[Hit] `json:"hits"`
 	Next    string                `json:"next,omitempty"` // after of the next page; none: that was the last
+
+	Previous string `json:"previous,omitempty"` // before of the page before; none: this is the first
 }
 
 // Hit is one document found.

@@ -12,7 +12,7 @@ import (
 
 // search asks the index.
 func (a *API) search(ctx context.Context, v *SearchQuery) (out Found, err error) {
-	q := search.Query{Schema: cmp.Or(v.Family, "events"), Text: v.Query, After: v.After, Oldest: v.Oldest, Size: v.Size}
+	q := search.Query{Schema: cmp.Or(v.Family, "events"), Text: v.Query, After: v.After, Before: v.Before, Oldest: v.Oldest, Size: v.Size}
 	if len(a.Windows.Schemas()) > 0 { // else Search says what is missing
 		family, err := a.Windows.Family(q.Schema)
 		if err != nil {
@@ -30,8 +30,8 @@ func (a *API) search(ctx context.Context, v *SearchQuery) (out Found, err error)
 	if err != nil {
 		return out, answer.Answerable(err)
 	}
-	out = Found{Family: q.Schema, Hits: []operation.JSON[Hit]{}, Next: page.Next}
-	if q.After == "" {
+	out = Found{Family: q.Schema, Hits: []operation.JSON[Hit]{}, Next: page.Next, Previous: page.Previous}
+	if q.After == "" && q.Before == "" {
 		out.Total, out.AtLeast = &page.Total, page.Total >= search.MaxTotal
 	}
 	for _, h := range page.Hits {

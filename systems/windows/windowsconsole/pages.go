@@ -161,6 +161,7 @@ type searchPage struct {
 	Hits  page.Part[[]hit]
 	Total string
 	Next  string
+	Prev  string
 }
 
 type hit struct {
@@ -180,10 +181,10 @@ func showSearch(v *page.Visit) (*page.View, error) {
 		p.Query.Family = "events"
 	}
 	p.Query.Size = recordsShown
-	if p.Asked = v.Query().Has("q"); p.Asked {
+	if p.Asked = v.Query().Has("q") || p.Query.After+p.Query.Before != ""; p.Asked {
 		p.Hits = page.Look(v, func(ctx context.Context) (all []hit, err error) {
 			got, err := windowsapi.Search.Call(ctx, v.API, &p.Query)
-			if p.Next = got.Next; got.Total != nil {
+			if p.Next, p.Prev = got.Next, got.Previous; got.Total != nil {
 				if p.Total = page.Number(*got.Total); got.AtLeast {
 					p.Total += " or more"
 				}

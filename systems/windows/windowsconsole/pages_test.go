@@ -2,6 +2,7 @@ package windowsconsole_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,6 +34,7 @@ import (
 type world struct {
 	*consoletest.Browser
 	client *operation.Client
+	index  search.Indexer
 }
 
 func newWorld(t *testing.T, base string, runs bool) *world {
@@ -60,7 +62,7 @@ func newWorld(t *testing.T, base string, runs bool) *world {
 		room = admin.Room{Missing: "windows do not run in this instance", Does: new(windowsapi.API).Operations()}
 	}
 	w := &world{Browser: consoletest.New(t, admin.Parts{Common: common, Rooms: []admin.Room{room}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: windowsconsole.Pages, Runs: runs}}})}
-	w.client = operation.Inside(w.API.Inside())
+	w.client, w.index = operation.Inside(w.API.Inside()), index
 	return w
 }
 
@@ -130,4 +132,34 @@ func TestAWindowIsLookedAtAndClosed(t *testing.T) {
 		t.Error("a viewer sees a payload, or what operators may do")
 	}
 	w.Has(newWorld(t, "", false).Page("/console/windows"), "Not here.", "windows do not run in this instance")
+}
+
+// A search is read on, and back to the page that one came from.
+func TestASearchIsReadBothWays(t *testing.T) {
+	w := newWorld(t, "", true)
+	var docs []search.Doc
+	for i := range 30 { // more than a page has
+		docs = append(docs, search.Doc{Schema: "gdelt-events", Day: "2026-05-01", ID: fmt.Sprintf("event-%02d", i), Body: fmt.Appendf(nil, `{"globalEventId":%d}`, i)})
+	}
+	if err := w.index.Index(t.Context(), docs); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(page, rel string) string {
+		_, rest, ok := strings.Cut(page, `rel="`+rel+`" href="`)
+		to, _, _ := strings.Cut(rest, `"`)
+		if !ok {
+			t.Fatalf("no link %s on %s", rel, consoletest.Text(page))
+		}
+		return w.Page(html.UnescapeString(to))
+	}
+	first := w.Page("/console/windows/search?q=")
+	w.Has(first, "event-29", "30 match")
+	second := follow(first, "next")
+	w.Has(second, "event-00")
+	if strings.Contains(second, "event-29") || strings.Contains(second, `rel="next"`) {
+		t.Error("the second page has what was on the first, or another after it")
+	}
+	if back := follow(second, "prev"); !strings.Contains(back, "event-29") || strings.Contains(back, "event-00") || strings.Contains(back, `rel="prev"`) {
+		t.Error("the page before the second is not the first")
+	}
 }

@@ -115,13 +115,14 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 		return search.Page{}, err
 	}
 	var after search.Position
-	if q.After != "" {
-		if after, err = search.ParsePosition(q.After); err != nil {
+	cursor, oldest := q.Way()
+	if cursor != "" {
+		if after, err = search.ParsePosition(cursor); err != nil {
 			return search.Page{}, err
 		}
 	}
 	order := func(a, b search.Position) int {
-		if q.Oldest {
+		if oldest {
 			return a.Compare(b)
 		}
 		return b.Compare(a)
@@ -136,19 +137,15 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 		}
 	}
 	slices.SortFunc(found, func(a, b stored) int { return order(a.at, b.at) })
-	var page search.Page
-	if q.After == "" {
-		page.Total = min(len(found), search.MaxTotal)
+	total := 0
+	if cursor == "" {
+		total = min(len(found), search.MaxTotal)
 	} else {
 		found = slices.DeleteFunc(found, func(d stored) bool { return order(d.at, after) <= 0 })
 	}
-	if len(found) > q.Hits() {
-		found = found[:q.Hits()]
-		page.Next = found[len(found)-1].at.Cursor()
-	}
-	for _, d := range found {
-		page.Hits = append(page.Hits, search.Hit{Day: d.at.Day, ID: d.at.ID, Body: bytes.Clone(d.body)})
-	}
+	page := search.Paged(&q, found, func(d stored) search.Hit { return search.Hit{Day: d.at.Day, ID: d.at.ID, Body: bytes.Clone(d.body)} },
+		func(d stored) string { return d.at.Cursor() })
+	page.Total = total
 	return page, nil
 }
 

@@ -28,12 +28,13 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 	if err != nil {
 		return search.Page{}, err
 	}
+	cursor, oldest := q.Way()
 	body := object{
-		"size": q.Hits() + 1, "query": all(schema, clauses), "sort": order(schema, q.Oldest),
+		"size": q.Hits() + 1, "query": all(schema, clauses), "sort": order(schema, oldest),
 		"track_total_hits": search.MaxTotal,
 	}
-	if q.After != "" {
-		after, err := base64.RawURLEncoding.DecodeString(q.After)
+	if cursor != "" {
+		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if v := jsontext.Value(after); err != nil || !v.IsValid() || v.Kind() != '[' {
 			return search.Page{}, search.BadCursor()
 		}
@@ -60,13 +61,7 @@ func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, e
 			Total struct {
 				Value int `json:"value"`
 			} `json:"total"`
-			Hits []struct {
-				Index   string         `json:"_index"`
-				ID      string         `json:"_id"`
-				Routing string         `json:"_routing"`
-				Source  jsontext.Value `json:"_source"`
-				Sort    jsontext.Value `json:"sort"`
-			} `json:"hits"`
+			Hits []found `json:"hits"`
 		} `json:"hits"`
 	}
 	if err := json.Unmarshal(answer, &said); err != nil {
@@ -75,17 +70,21 @@ func page(answer []byte, schema *search.Schema, q *search.Query) (search.Page, e
 	if said.TimedOut {
 		return search.Page{}, tidemill.Fail(tidemill.Timeout, "search %s: the server gave up; ask for a shorter time", schema.Name)
 	}
-	p := search.Page{Total: min(said.Hits.Total.Value, search.MaxTotal)}
-	hits := said.Hits.Hits
-	if len(hits) > q.Hits() {
-		hits = hits[:q.Hits()]
-		p.Next = base64.RawURLEncoding.EncodeToString(hits[len(hits)-1].Sort)
-	}
-	for _, h := range hits {
-		day, id := hit(schema.Name, h.Index, h.Routing, h.ID)
-		p.Hits = append(p.Hits, search.Hit{Day: day, ID: id, Body: h.Source})
-	}
+	p := search.Paged(q, said.Hits.Hits, func(f found) search.Hit {
+		day, id := hit(schema.Name, f.Index, f.Routing, f.ID)
+		return search.Hit{Day: day, ID: id, Body: f.Source}
+	}, func(f found) string { return base64.RawURLEncoding.EncodeToString(f.Sort) })
+	p.Total = min(said.Hits.Total.Value, search.MaxTotal)
 	return p, nil
+}
+
+// found is a hit as the server says it.
+type found struct {
+	Index   string         `json:"_index"`
+	ID      string         `json:"_id"`
+	Routing string         `json:"_routing"`
+	Source  jsontext.Value `json:"_source"`
+	Sort    jsontext.Value `json:"sort"`
 }
 
 // order sorts by time, the schema's order and the day. Documents without a value count as the

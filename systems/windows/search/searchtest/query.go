@@ -148,7 +148,7 @@ func badQueries(w *world) {
 			w.Errorf("%.30q: %d hits, error %v of kind %v, want one of kind validation", text, len(p.Hits), err, tidemill.KindOf(err))
 		}
 	}
-	for _, q := range []search.Query{{Schema: "nothing"}, {}, {Schema: w.schema.Name, Size: -1}, {Schema: w.schema.Name, Size: search.MaxSize + 1}, {Schema: w.schema.Name, After: "?"}, {Schema: w.schema.Name, After: "AAAA"}} {
+	for _, q := range []search.Query{{Schema: "nothing"}, {}, {Schema: w.schema.Name, Size: -1}, {Schema: w.schema.Name, Size: search.MaxSize + 1}, {Schema: w.schema.Name, After: "?"}, {Schema: w.schema.Name, After: "AAAA"}, {Schema: w.schema.Name, Before: "?"}, {Schema: w.schema.Name, After: "AAAA", Before: "AAAA"}} {
 		if _, err := w.Store.Search(w.Context(), q); tidemill.KindOf(err) != tidemill.Validation {
 			w.Errorf("%+v: %v", q, err)
 		}
@@ -250,6 +250,90 @@ func pagingMeanwhile(w *world) {
 	}
 	if len(seen) != 20 {
 		w.Errorf("%d documents were seen, want the 20 that were there", len(seen))
+	}
+}
+
+// pagesOf reads all pages on from the first.
+func (w *world) pagesOf(q search.Query) (all []search.Page) {
+	w.Helper()
+	for {
+		p, err := w.Store.Search(w.Context(), q)
+		if err != nil || len(all) > 200 {
+			w.Fatalf("page %d of %+v: %v", len(all), q, err)
+		}
+		all = append(all, p)
+		if q.After = p.Next; p.Next == "" {
+			return all
+		}
+	}
+}
+
+// inOrder are the ids of a page.
+func inOrder(p search.Page) (all []string) {
+	for _, h := range p.Hits {
+		all = append(all, h.ID)
+	}
+	return all
+}
+
+func pagingBack(w *world) {
+	var docs []search.Doc
+	for i := range 60 {
+		docs = append(docs, w.numbered(i))
+	}
+	w.index(docs...)
+	for _, q := range []search.Query{{Size: 7}, {Size: 7, Oldest: true}, {Size: 5, Text: "number:1..2"}, {Size: 1, Text: "number:1", Oldest: true}, {Size: 60}} {
+		q.Schema = w.schema.Name
+		pages := w.pagesOf(q)
+		for i := range pages {
+			if (pages[i].Previous == "") != (i == 0) {
+				w.Errorf("%+v: page %d has previous %q", q, i, pages[i].Previous)
+			}
+		}
+		for at := len(pages) - 1; at > 0; at-- {
+			q.After, q.Before = "", pages[at].Previous
+			p, err := w.Store.Search(w.Context(), q)
+			if err != nil || !slices.Equal(inOrder(p), inOrder(pages[at-1])) || (p.Previous == "") != (at == 1) || p.Total != 0 {
+				w.Fatalf("%+v: before page %d are %q of %d, previous %q: %v; want %q", q, at, inOrder(p), p.Total, p.Previous, err, inOrder(pages[at-1]))
+			}
+			q.After, q.Before = p.Next, ""
+			if p, err = w.Store.Search(w.Context(), q); err != nil || !slices.Equal(inOrder(p), inOrder(pages[at])) {
+				w.Fatalf("%+v: after the page before page %d are %q: %v; want %q", q, at, inOrder(p), err, inOrder(pages[at]))
+			}
+		}
+	}
+}
+
+func pagingBackMeanwhile(w *world) {
+	var docs []search.Doc
+	for i := range 20 {
+		docs = append(docs, w.numbered(i))
+	}
+	w.index(docs...)
+	q := search.Query{Schema: w.schema.Name, Size: 6}
+	pages := w.pagesOf(q)
+	want := map[string]int{}
+	for _, p := range pages[:len(pages)-1] {
+		for _, id := range inOrder(p) {
+			want[id]++
+		}
+	}
+	for i, before := 0, pages[len(pages)-1].Previous; before != ""; i++ {
+		q.Before = before
+		p, err := w.Store.Search(w.Context(), q)
+		if err != nil || i > 20 {
+			w.Fatalf("page %d back: %v", i, err)
+		}
+		for _, id := range inOrder(p) {
+			want[id]--
+		}
+		before = p.Previous
+		w.index(w.doc(fmt.Sprint("older-", i), `{"at":"2020-01-01T00:00:00Z"}`), w.numbered(i)) // where it was read already, and what is there
+	}
+	for id, n := range want {
+		if n != 0 {
+			w.Errorf("%s was there %d times more on the way on than on the way back", id, n)
+		}
 	}
 }
 

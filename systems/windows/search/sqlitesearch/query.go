@@ -14,6 +14,8 @@ import (
 type ask struct {
 	t      *table
 	q      *search.Query
+	paged  bool   // behind after
+	oldest bool   // come first
 	words  string // for the full-text index; empty: no condition uses it
 	ranges []any  // arguments of the conditions on columns
 	after  search.Position
@@ -36,36 +38,32 @@ func (s *Store) Search(ctx context.Context, q search.Query) (search.Page, error)
 	}
 	a := &ask{t: t, q: &q, low: math.MinInt64, high: math.MaxInt64}
 	a.plan(clauses)
-	if q.After != "" {
-		if a.after, err = search.ParsePosition(q.After); err != nil {
+	cursor, oldest := q.Way()
+	if a.oldest = oldest; cursor != "" {
+		a.paged = true
+		if a.after, err = search.ParsePosition(cursor); err != nil {
 			return search.Page{}, err
 		}
-		if q.Oldest {
+		if oldest {
 			a.low = max(a.low, a.after.Time)
 		} else {
 			a.high = min(a.high, a.after.Time)
 		}
 	}
-	var found []found
+	var all []found
 	err = a.windows(ctx, s.db, func(tx *sqlitedb.Tx, from, to int64) (enough bool, err error) {
-		found, err = a.hits(tx, from, to, found)
-		return len(found) > q.Hits(), err
+		all, err = a.hits(tx, from, to, all)
+		return len(all) > q.Hits(), err
 	})
 	if err != nil {
 		return search.Page{}, fmt.Errorf("search %s: %w", q.Schema, err)
 	}
-	var page search.Page
-	if len(found) > q.Hits() {
-		found = found[:q.Hits()]
-		page.Next = found[len(found)-1].at.Cursor()
-	}
-	for _, f := range found {
-		page.Hits = append(page.Hits, search.Hit{Day: f.at.Day, ID: f.at.ID, Body: f.body})
-	}
+	page := search.Paged(&q, all, func(f found) search.Hit { return search.Hit{Day: f.at.Day, ID: f.at.ID, Body: f.body} },
+		func(f found) string { return f.at.Cursor() })
 	switch {
-	case q.After != "":
+	case a.paged:
 	case page.Next == "":
-		page.Total = len(found)
+		page.Total = len(page.Hits)
 	default:
 		if page.Total, err = a.count(ctx, s.db); err != nil {
 			return search.Page{}, fmt.Errorf("count in %s: %w", q.Schema, err)
@@ -162,10 +160,10 @@ func (a *ask) from(from, to int64) (string, []any) {
 func (a *ask) hits(tx *sqlitedb.Tx, from, to int64, have []found) ([]found, error) {
 	text, args := a.from(from, to)
 	less, direction := "<", " DESC"
-	if a.q.Oldest {
+	if a.oldest {
 		less, direction = ">", ""
 	}
-	if a.q.After != "" {
+	if a.paged {
 		text += " AND (d.at, d.tie, d.day, d.key) " + less + " (?,?,?,?)"
 		args = append(args, a.after.Time, a.after.Tie, a.after.Day, a.after.ID)
 	}
@@ -210,7 +208,7 @@ func (a *ask) windows(ctx context.Context, db *sqlitedb.DB, do func(tx *sqlitedb
 		err := db.Read(ctx, func(tx *sqlitedb.Tx) error {
 			var next int64
 			seek, at := a.t.newest, high<<seqBits|seqMask
-			if a.q.Oldest {
+			if a.oldest {
 				seek, at = a.t.oldest, low<<seqBits
 			}
 			if err := tx.QueryRow(seek, at).Scan(&next); err != nil {
@@ -221,7 +219,7 @@ func (a *ask) windows(ctx context.Context, db *sqlitedb.DB, do func(tx *sqlitedb
 				enough = true
 				return nil
 			}
-			if a.q.Oldest {
+			if a.oldest {
 				to = min(to+days-1, high)
 				low = to + 1
 			} else {
