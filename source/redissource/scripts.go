@@ -10,17 +10,18 @@ import (
 // Scripts run alone on the server: each one runs atomically. All keys of one are in the
 // stream's slot.
 var (
-	tend   = rueidis.NewLuaScript(common + tendLua)
-	settle = rueidis.NewLuaScript(common + ownedLua + settleLua)
-	keep   = rueidis.NewLuaScript(common + ownedLua + keepLua)
-	take   = rueidis.NewLuaScript(common + takeLua)
-	read   = rueidis.NewLuaScript(common + lookFunc + readLua)
-	look   = rueidis.NewLuaScript(common + lookFunc + lookLua)
-	shut   = rueidis.NewLuaScript(common + shutLua)
-	permit = rueidis.NewLuaScript(common + permitLua)
-	leave  = rueidis.NewLuaScript(leaveLua)
-	drain  = rueidis.NewLuaScript(common + drainLua)
-	remove = rueidis.NewLuaScript(common + removeLua)
+	tend     = rueidis.NewLuaScript(common + tendLua)
+	settle   = rueidis.NewLuaScript(common + ownedLua + settleLua)
+	keep     = rueidis.NewLuaScript(common + ownedLua + keepLua)
+	take     = rueidis.NewLuaScript(common + takeLua)
+	read     = rueidis.NewLuaScript(common + lookFunc + readLua)
+	look     = rueidis.NewLuaScript(common + lookFunc + lookLua)
+	shut     = rueidis.NewLuaScript(common + shutLua)
+	permit   = rueidis.NewLuaScript(common + permitLua)
+	leave    = rueidis.NewLuaScript(leaveLua)
+	drain    = rueidis.NewLuaScript(common + drainLua)
+	remove   = rueidis.NewLuaScript(common + removeLua)
+	takeOver = rueidis.NewLuaScript(common + takeOverLua)
 
 	lookSha = sha(common + lookFunc + lookLua) // it runs in one pipeline with a read
 )

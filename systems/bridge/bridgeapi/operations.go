@@ -40,6 +40,38 @@ type BridgeConsumer struct {
 	Idle    float64 `json:"idle_seconds"` // since it last asked for entries or renewed them
 }
 
+// OneConsumer names a consumer of the stream.
+type OneConsumer struct {
+	Consumer string `path:"consumer"`
+}
+
+// GetConsumer shows what a consumer has.
+var GetConsumer = operation.View[OneConsumer, Consumer]("getBridgeConsumer", "bridge/consumers/{consumer}",
+	"Show what a consumer of the stream in Redis has pending, and whether takeOverConsumer would take it over.").For(caller.Viewer)
+
+// Consumer is what a consumer has, its oldest entries first, at most 20.
+type Consumer struct {
+	BridgeConsumer
+	Held    float64         `json:"held_seconds,omitempty"` // how long its name is still that of a process, which renews it while it runs; left out: nobody goes by it, and its entries can be taken over
+	Entries []ConsumerEntry `json:"entries"`
+}
+
+// ConsumerEntry is an entry that a consumer has.
+type ConsumerEntry struct {
+	ID     string  `json:"id"`
+	Idle   float64 `json:"idle_seconds"` // since it was handed out, or its lease was renewed
+	Handed int     `json:"handed"`       // how often it was handed out
+}
+
+// TakeOver takes over what a consumer has.
+var TakeOver = operation.Act[OneConsumer, TakenOver]("takeOverConsumer", "bridge/consumers/{consumer}/take-over",
+	"Take over all that a consumer of the stream in Redis has pending: this instance publishes it again at once, and does not wait until its lease is over; what is delayed keeps its time. The consumer leaves the group. One whose process runs, or ended less than a lease ago, is refused with 409. A program of others that reads the group and still works goes on with what it has, so that it is published twice.").For(caller.Operator)
+
+// TakenOver is how many entries were taken over.
+type TakenOver struct {
+	Taken int `json:"taken"`
+}
+
 // SendEntries puts entries into the embedded stream.
 var SendEntries = operation.Act[SentEntries, Entries]("sendEntries", "bridge/entries",
 	"Put entries into the stream of the embedded bridge, a line each: its bytes are the payload. Of another type than application/x-ndjson the body is one entry. With the header Idempotency-Key the ids are made of it, so that sending the same again adds nothing.").AsIngest().WithOwnKey()

@@ -19,6 +19,8 @@ type bridgeCmd struct {
 	Send   bridgeSendCmd   `cmd:"" help:"Put entries into the embedded bridge's stream."`
 	Listen bridgeListenCmd `cmd:"" help:"Print the messages that the bridge publishes, as a receiver gets them."`
 	Status bridgeStatusCmd `cmd:"" help:"Show how the bridge stands: stream, consumers, what was published and acknowledged."`
+
+	TakeOver bridgeTakeOverCmd `cmd:"" help:"Take over what a consumer that is gone has pending."`
 }
 
 type bridgeSendCmd struct {

@@ -21,13 +21,16 @@ var Pages = &page.Set{
 	Templates: templates,
 	Places:    []page.Place{{Section: "bridge", Text: "Bridge", Path: "bridge", Key: "e", Op: bridgeapi.GetBridge.ID}},
 	Pages:     []page.Page{{Path: "bridge", Show: showBridge}},
+	Actions:   []*page.Action{takeOver},
 	Funcs: template.FuncMap{
 		"entryAt": func(id string) string { return page.ExplainAddress(bridge.Name, "", id) },
 		"steerAt": func(verb string) string {
 			return page.Query(page.Address("pipelines", bridge.Name, verb), url.Values{"back": {page.Address("bridge")}})
 		},
-		"system": func() string { return bridge.Name },
+		"takeOverAt": func(consumer string) string { return page.Address("bridge", "consumers", consumer, "take-over") },
+		"system":     func() string { return bridge.Name },
 	},
+	Said: map[string]string{"taken-over": "It is taken over: this instance publishes what the consumer had."},
 	Things: map[string]func(map[string]string) string{
 		bridgeapi.GetBridge.ID: func(map[string]string) string { return page.Address("bridge") },
 	},
@@ -38,3 +41,35 @@ func showBridge(v *page.Visit) (*page.View, error) {
 	p := page.Part[bridgeapi.Bridge]{Has: b, Problem: page.Problem(err)}
 	return &page.View{File: "bridge", Title: "Bridge", Section: "bridge", Live: true, Topics: []string{"pipeline:" + bridge.Name}, Body: p}, nil
 }
+
+// takeOver takes over what a consumer has.
+var takeOver = &page.Action{Path: "bridge/consumers/{consumer}/take-over", Op: bridgeapi.TakeOver.ID,
+	Ask: func(v *page.Visit) (*page.Question, error) {
+		q := &bridgeapi.OneConsumer{Consumer: v.R.PathValue("consumer")}
+		c, err := page.Call(v, bridgeapi.GetConsumer, q)
+		if err != nil {
+			return nil, err
+		}
+		what := page.Number(c.Pending) + " entries"
+		if c.Pending == 1 {
+			what = "1 entry"
+		}
+		ask := &page.Question{Title: "Take over " + what + " of " + page.Cut(c.Name) + "?", Button: "Take over " + what, Section: "bridge", Crumbs: []page.Link{{Text: "Bridge", Href: page.Address("bridge")}}, Back: page.Address("bridge"),
+			Texts: []string{"This instance publishes them again at once, and does not wait until their lease is over. Those that were put off keep their time.",
+				"It last asked for entries " + page.Span(&c.Idle) + " ago. If it is a program of others that still works, it goes on with them, and they are published twice.", "The consumer leaves the group."},
+			CLI: page.Command("bridge", "take-over", c.Name), Request: page.Request(bridgeapi.TakeOver, q)}
+		for _, e := range c.Entries {
+			ask.Sample = append(ask.Sample, page.Link{Text: page.Cut(e.ID) + " · idle for " + page.Span(&e.Idle), Href: page.ExplainAddress(bridge.Name, "", e.ID)})
+		}
+		switch {
+		case c.Held > 0:
+			ask.Nothing = "A process goes by this name, or did less than a lease ago: what it has is its own for another " + page.Span(&c.Held) + "."
+		case c.Pending == 0:
+			ask.Nothing = "It has nothing."
+		}
+		return ask, nil
+	},
+	Do: func(v *page.Visit) (string, error) {
+		_, err := page.Change(v, bridgeapi.TakeOver, &bridgeapi.OneConsumer{Consumer: v.R.PathValue("consumer")})
+		return page.Done(page.Address("bridge"), "taken-over"), err
+	}}

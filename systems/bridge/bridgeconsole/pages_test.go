@@ -18,7 +18,18 @@ import (
 
 // open is the page of a bridge that stands so.
 func open(t *testing.T, base string, b *bridgeapi.Bridge, err *error) *consoletest.Browser {
-	a := &bridgeapi.API{Status: func(context.Context) (bridgeapi.Bridge, error) { return *b, *err }}
+	a := &bridgeapi.API{Status: func(context.Context) (bridgeapi.Bridge, error) { return *b, *err },
+		Consumer: func(_ context.Context, name string) (c bridgeapi.Consumer, err error) {
+			c = bridgeapi.Consumer{BridgeConsumer: bridgeapi.BridgeConsumer{Name: name, Pending: 1200, Idle: 75}, Entries: []bridgeapi.ConsumerEntry{{ID: b.Example, Idle: 80, Handed: 2}}}
+			if strings.HasPrefix(name, "alive") {
+				c.Held = 30
+			}
+			return c, nil
+		},
+		TakeOver: func(_ context.Context, name string) (int, error) {
+			b.Consumers, b.Pending = []bridgeapi.BridgeConsumer{}, 0
+			return 1200, nil
+		}}
 	return consoletest.New(t, admin.Parts{Rooms: []admin.Room{{Does: a.Operations()}}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: bridgeconsole.Pages, Runs: true}}})
 }
 
@@ -34,7 +45,9 @@ func TestWhatHoldsOfAllPages(t *testing.T) {
 		Open: func(t *testing.T, said, base string) *consoletest.Browser {
 			return open(t, base, filled(said), &none)
 		},
-		Pages: func(string) []string { return []string{"/console/bridge"} }, Seen: 1,
+		Pages: func(said string) []string {
+			return []string{"/console/bridge", page.Address("bridge", "consumers", "one"+said, "take-over"), page.Address("bridge", "consumers", "alive"+said, "take-over")}
+		}, Seen: 1, Forms: []string{"/console/bridge/consumers/one/take-over"}, Viewers: []string{"/console/bridge/consumers/one/take-over"},
 	})
 }
 
@@ -58,4 +71,25 @@ func TestThePageOfTheBridge(t *testing.T) {
 	w.Who = consoletest.Admin
 	err = errors.New("the stream is away")
 	w.Has(w.Page("/console/bridge"), "This part could not be read.", "the stream is away")
+}
+
+func TestWhatAConsumerHasIsTakenOver(t *testing.T) {
+	var none error
+	b := filled("")
+	w := open(t, "", b, &none)
+	const at = "/console/bridge/consumers/one/take-over"
+	if said := w.Page("/console/bridge"); !strings.Contains(said, `href="`+at+`"`) {
+		t.Errorf("it cannot be taken over: %s", said)
+	}
+	w.Has(w.Page(at), "Take over 1,200 entries of one?", "1 min ago", "published twice", "1772366400000-7 · idle for 1 min", "tidemill bridge take-over one", "POST /api/v1/bridge/consumers/one/take-over")
+	if to := w.Confirm(at, nil); to != "/console/bridge?done=taken-over" || b.Pending != 0 {
+		t.Errorf("it leads to %s, and %d are pending", to, b.Pending)
+	}
+	w.Has(w.Page("/console/bridge?done=taken-over"), "It is taken over", "Nobody reads the stream.")
+	w.Has(w.Page("/console/bridge/consumers/alive/take-over"), "A process goes by this name", "for another 30 s")
+	*b = *filled("")
+	w.Who.Role = caller.Viewer
+	if strings.Contains(w.Page("/console/bridge"), at) {
+		t.Error("a viewer is shown what operators may do")
+	}
 }

@@ -39,8 +39,10 @@ type ends struct {
 	// isStream asks Redis whether the stream's key is one; nil where it is not in Redis.
 	isStream func(context.Context) error
 	count    counts
-	outline  func(context.Context, *bridgeapi.Bridge) error // says how the stream stands
-	endpoint http.Handler                                   // takes entries in; nil: producers write into the stream themselves
+	outline  func(context.Context, *bridgeapi.Bridge) error            // says how the stream stands
+	consumer func(context.Context, string) (bridgeapi.Consumer, error) // nil: embedded
+	takeOver func(context.Context, string) (int, error)                // of a consumer; nil: embedded
+	endpoint http.Handler                                              // takes entries in; nil: producers write into the stream themselves
 	finder   *bridgeapi.Finder
 }
 
@@ -109,7 +111,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 		topic := bridge.JoinTopic(e.prefix, c.MQTT.AckTopic())
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })
 	}
-	p.Operations = (&bridgeapi.API{Status: w.status(b, e), Entries: e.endpoint}).Operations()
+	p.Operations = (&bridgeapi.API{Status: w.status(b, e), Entries: e.endpoint, Consumer: e.consumer, TakeOver: e.takeOver}).Operations()
 	e.finder.Letters, e.finder.Acks, e.finder.Lease, e.finder.Now = e.letters, c.MQTT.AckTopic() != "", c.Redis.ClaimMinIdle, w.Now
 	p.Finder = e.finder
 	p.API = func(a *admin.Parts) {

@@ -99,7 +99,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 		return nil, err
 	}
 	e.source, e.isStream, e.finder = source, source.Check, &bridgeapi.Finder{Stream: standing(source)}
-	e.outline = streamOutline(source, c.Stream)
+	e.outline, e.consumer, e.takeOver = streamOutline(source, c.Stream), possession(source), source.TakeOver
 	e.Close = append(e.Close, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -132,6 +132,25 @@ func standing(s *redissource.Source) func(context.Context, string) (*bridgeapi.S
 	}
 }
 
+// possession says what a consumer of a stream has.
+func possession(s *redissource.Source) func(context.Context, string) (bridgeapi.Consumer, error) {
+	return func(ctx context.Context, name string) (out bridgeapi.Consumer, err error) {
+		p, err := s.Of(ctx, name)
+		if err != nil {
+			return out, err
+		}
+		out = bridgeapi.Consumer{BridgeConsumer: shown(p.Consumer), Held: p.Held.Seconds(), Entries: []bridgeapi.ConsumerEntry{}}
+		for _, e := range p.Entries {
+			out.Entries = append(out.Entries, bridgeapi.ConsumerEntry{ID: e.ID, Idle: e.Idle.Seconds(), Handed: e.Handed})
+		}
+		return out, nil
+	}
+}
+
+func shown(c redissource.Consumer) bridgeapi.BridgeConsumer {
+	return bridgeapi.BridgeConsumer{Name: c.Name, Pending: c.Pending, Idle: c.Idle.Seconds()}
+}
+
 // streamOutline says how a stream stands.
 func streamOutline(s *redissource.Source, name string) func(context.Context, *bridgeapi.Bridge) error {
 	return func(ctx context.Context, out *bridgeapi.Bridge) error {
@@ -141,7 +160,7 @@ func streamOutline(s *redissource.Source, name string) func(context.Context, *br
 		}
 		out.Stream, out.Length, out.Pending, out.Delayed, out.Oldest = name, o.Length, o.Pending, o.Delayed, answer.When(o.Oldest)
 		for _, c := range o.Consumers {
-			out.Consumers = append(out.Consumers, bridgeapi.BridgeConsumer{Name: c.Name, Pending: c.Pending, Idle: c.Idle.Seconds()})
+			out.Consumers = append(out.Consumers, shown(c))
 		}
 		return nil
 	}

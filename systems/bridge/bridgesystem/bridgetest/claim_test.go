@@ -3,6 +3,7 @@
 package bridgetest
 
 import (
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 var ofClaims = []scenario{
 	{"entries of a consumer that is gone", []string{"REDIS_CLAIM_MIN_IDLE", "REDIS_CLAIM_INTERVAL"}, claims},
+	{"entries that an operator takes over", nil, takenOver},
 	{"a claim in batches", []string{"REDIS_AGGRESSIVE_CLAIM", "REDIS_CLAIM_BATCH_SIZE", "REDIS_CLAIM_CYCLE_DELAY"}, batches},
 	{"entries that are nobody's", []string{"REDIS_DRAIN_ENABLED", "REDIS_DRAIN_INTERVAL", "REDIS_DRAIN_BATCH_SIZE"}, drains},
 	{"consumers that are gone", []string{"REDIS_CONSUMER_CLEANUP_ENABLED", "REDIS_CONSUMER_IDLE_TIMEOUT", "REDIS_CONSUMER_CLEANUP_INTERVAL"}, cleanUp},
@@ -36,6 +38,27 @@ func claims(t *testing.T, g *given) {
 	seldom.abandon(2, time.Hour)
 	seldom.steer("resume")
 	never(t, 2*time.Second, "it looks again before the interval is over", func() bool { return seldom.broker.distinct() > 1 })
+}
+
+// takenOver: an operator need not wait for a lease, and nothing of a process that runs is taken.
+func takenOver(t *testing.T, g *given) {
+	r := g.prepare(t, env{"REDIS_CLAIM_MIN_IDLE": "1h", "REDIS_CLAIM_INTERVAL": "1h", "REDIS_CONSUMER_NAME": "here"})
+	r.abandon(3, 0)
+	r.run()
+	never(t, time.Second, "it takes over before their lease ends", func() bool { return r.broker.distinct() > 0 })
+	const path = "/api/v1/bridge/consumers/gone"
+	if w := r.get(path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"handed":1`) {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	if w := r.ask(http.MethodPost, path+"/take-over"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"taken":3`) {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+	eventually(t, "they are published", func() bool { return r.broker.distinct() == 3 })
+	for own, want := range map[string]int{"here": http.StatusConflict, "gone": http.StatusNotFound} {
+		if w := r.ask(http.MethodPost, "/api/v1/bridge/consumers/"+own+"/take-over"); w.Code != want {
+			t.Errorf("%s is answered %d, want %d: %s", own, w.Code, want, w.Body)
+		}
+	}
 }
 
 func batches(t *testing.T, g *given) {
