@@ -15,6 +15,9 @@ type Trend struct {
 	Most            uint64 // the most of one step, which the box is as high as
 	SumIn, SumOut   uint64
 	SumFailed       uint64
+
+	Late              string // the line of how long the oldest has waited, in a box of the same size
+	LateNow, LateMost float64
 }
 
 const (
@@ -34,23 +37,28 @@ func newTrend(h api.History) *Trend {
 	t := &Trend{History: h}
 	for _, p := range h.Points {
 		t.Most = max(t.Most, p.In, p.Out, p.Failed)
+		t.LateMost, t.LateNow = max(t.LateMost, p.Oldest), p.Oldest
 		t.SumIn, t.SumOut, t.SumFailed = t.SumIn+p.In, t.SumOut+p.Out, t.SumFailed+p.Failed
 	}
 	if len(h.Points) < 2 {
 		return t
 	}
 	begin, end := h.Points[0].At, h.Points[len(h.Points)-1].At
-	line := func(of func(api.Point) uint64) string {
+	line := func(most float64, of func(api.Point) float64) string {
 		var b strings.Builder
 		for _, p := range h.Points {
 			x, y := float64(p.At.Sub(begin))/float64(end.Sub(begin))*trendWide, 0.0
-			if t.Most > 0 {
-				y = float64(of(p)) / float64(t.Most) * (trendHigh - 4)
+			if most > 0 {
+				y = of(p) / most * (trendHigh - 4)
 			}
 			fmt.Fprintf(&b, "%.1f,%.1f ", x, trendHigh-2-y)
 		}
 		return b.String()
 	}
-	t.In, t.Out, t.Failed = line(func(p api.Point) uint64 { return p.In }), line(func(p api.Point) uint64 { return p.Out }), line(func(p api.Point) uint64 { return p.Failed })
+	count := func(of func(api.Point) uint64) string {
+		return line(float64(t.Most), func(p api.Point) float64 { return float64(of(p)) })
+	}
+	t.In, t.Out, t.Failed = count(func(p api.Point) uint64 { return p.In }), count(func(p api.Point) uint64 { return p.Out }), count(func(p api.Point) uint64 { return p.Failed })
+	t.Late = line(t.LateMost, func(p api.Point) float64 { return p.Oldest })
 	return t
 }

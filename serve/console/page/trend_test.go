@@ -11,7 +11,7 @@ func TestATrendFillsItsBox(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	h := api.History{Step: 10}
 	for i, n := range []uint64{0, 8, 4} {
-		h.Points = append(h.Points, api.Point{At: begin.Add(time.Duration(i) * 10 * time.Second), In: n, Failed: 1})
+		h.Points = append(h.Points, api.Point{At: begin.Add(time.Duration(i) * 10 * time.Second), In: n, Failed: 1, Oldest: float64(30 - 10*i)})
 	}
 	got := newTrend(h)
 	if want := "0.0,78.0 300.0,2.0 600.0,40.0 "; got.In != want {
@@ -19,6 +19,9 @@ func TestATrendFillsItsBox(t *testing.T) {
 	}
 	if got.Most != 8 || got.SumIn != 12 || got.SumOut != 0 || got.SumFailed != 3 {
 		t.Errorf("the numbers are %+v", got)
+	}
+	if want := "0.0,2.0 300.0,27.3 600.0,52.7 "; got.Late != want || got.LateNow != 10 || got.LateMost != 30 {
+		t.Errorf("the oldest makes the line %q, %v now, at most %v", got.Late, got.LateNow, got.LateMost)
 	}
 	h.Points = h.Points[:1]
 	if one := newTrend(h); one.In != "" || one.SumFailed != 1 {

@@ -52,11 +52,17 @@ func showPartners(v *page.Visit) (*page.View, error) {
 	return &page.View{File: "partners", Title: "Partners", Section: "partners", Live: true, Body: page.Listed(v, deliveryapi.ListPartners, &operation.None{})}, nil
 }
 
+// partnerPage is one partner.
+type partnerPage struct {
+	deliveryapi.OnePartnerStatus
+	Rates page.Part[*page.Trend]
+}
+
 func showPartner(v *page.Visit) (*page.View, error) {
 	name := v.R.PathValue("name")
 	p, err := page.Call(v, deliveryapi.GetPartner, &deliveryapi.OnePartner{Partner: name})
 	if err != nil {
 		return nil, err
 	}
-	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &p}, nil
+	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &partnerPage{p, page.TrendOf(v, "partner:"+name)}}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/sink/httpsink"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconsole"
@@ -83,9 +84,20 @@ func (w *world) SendTest(_ context.Context, name, site string, raw []byte) (*del
 
 func newWorld(t *testing.T, said, base string) *world {
 	w := &world{said: said, health: delivery.PartnerHealth{Partner: "ads", SuccessRate: .5, P50: 40 * time.Millisecond, P99: time.Second, Dead: 3, LastError: "answered 401" + said, LastErrorAt: time.Now(), Circuit: policy.Open, Until: time.Now().Add(time.Hour), Why: "it failed" + said}}
-	common := &answer.Common{}
-	a := admin.Parts{Common: common, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w}).Operations()}}}
+	ahead := time.Duration(0)
+	store := memoryqueue.New(memoryqueue.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+	common := &answer.Common{Queues: store}
+	a := admin.Parts{Common: common, Now: func() time.Time { return time.Now().Add(ahead) }, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w}).Operations()}}}
 	w.Browser = consoletest.New(t, a, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: deliveryconsole.Pages, Runs: true}}})
+	for range 3 { // what came in within half a minute
+		if err := store.Add(t.Context(), []*tidemill.Message{{ID: fmt.Sprint(ahead), To: "ads"}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.API.Sample().Do(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ahead += 10 * time.Second
+	}
 	return w
 }
 
@@ -114,7 +126,8 @@ func TestAListOfPartnersIsSmall(t *testing.T) {
 func TestAPartnerIsSteered(t *testing.T) {
 	w := newWorld(t, "", "")
 	w.Has(w.Page("/console/partners"), "ads", "open", "it failed", "50.0%", "answered 401")
-	w.Has(w.Page("/console/partners/ads"), "bearer", "refused", "ADS_TOKEN", "event.orderId", "answered 401", "Close the circuit")
+	w.Has(w.Page("/console/partners/ads"), "bearer", "refused", "ADS_TOKEN", "event.orderId", "answered 401", "Close the circuit",
+		"The last hour", "in 2", "out 0", "died 0", "the oldest waits 20 s")
 	if to := w.Confirm("/console/partners/ads/close", nil); to != "/console/partners/ads?done=closed" || w.Circuit != policy.Closed {
 		t.Errorf("closing leads to %s, and it is %v", to, w.Circuit)
 	}
