@@ -119,7 +119,7 @@ func (d *differ) rehearsals() error {
 	name, now := d.c.System, time.Now()
 	for i, file := range []string{d.c.Old, d.c.New} {
 		s := command.Settings{Config: file}
-		cfg, err := s.Load(d.e, nil)
+		cfg, err := s.LoadToLook(d.e)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}

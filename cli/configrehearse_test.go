@@ -250,3 +250,15 @@ func contentOf(t *testing.T, path string) string {
 	}
 	return string(b)
 }
+
+// Secrets that are not set have stand-ins where a configuration is only looked at, and nowhere else.
+func TestSecretsThatAreNotSet(t *testing.T) {
+	cfg := fileOf(t, "tidemill.yaml", strings.NewReplacer("keys: [a-long-key-of-the-shop]", "keys_env: [SHOP_KEY]", "keys: [a-long-key-of-the-blog]", "keys_env: [BLOG_KEY]").Replace(shopConfig))
+	events := fileOf(t, "events.jsonl", boughtEvent)
+	if status, out, errs := call(t, nil, "config", "diff", cfg, cfg, "--events", events); status != 0 {
+		t.Errorf("exit status %d, %s%s", status, out, errs)
+	}
+	if status, _, errs := call(t, nil, "config", "check", "--config", cfg); status != 1 || !strings.Contains(errs, "SHOP_KEY") || !strings.Contains(errs, "ADS_TOKEN") {
+		t.Errorf("exit status %d, %s", status, errs)
+	}
+}

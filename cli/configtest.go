@@ -35,7 +35,7 @@ The exit status is 0 if everything is as expected, and 1 if not. docs/configurat
 }
 
 func (c *configTestCmd) Run(ctx context.Context, e command.Env) error {
-	cfg, err := c.Load(e, nil)
+	cfg, err := c.LoadToLook(e)
 	if err != nil {
 		return err
 	}

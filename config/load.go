@@ -24,6 +24,10 @@ type Layers struct {
 	Getenv  func(string) string // nil: none
 	Flags   map[string]string   // by path, e.g. "listen"
 	Machine Machine             // what computed defaults are made of; zero: this machine
+
+	// StandIns says that a secret that is named and not set has a stand-in: for a configuration that
+	// is looked at, and does not run.
+	StandIns bool
 }
 
 // Loaded is a configuration and where each of its settings came from.
@@ -38,6 +42,8 @@ type Loaded struct {
 	named  []string            // variables whose names begin as ours do, as far as the file has them
 	places map[string][]string // of the elements of a list, by its path: FILE:LINE and a colon
 	getenv func(string) string
+
+	standIns bool // Layers.StandIns
 
 	secrets *secrets // that were asked for
 }
@@ -67,7 +73,7 @@ const quotedEmpty = `""`
 // With an error comes the configuration as far as it could be read, for such further checks.
 func (s Schema) Load(l Layers) (*Loaded, error) {
 	c := s.blank()
-	c.File, c.getenv = l.File, l.Getenv
+	c.File, c.getenv, c.standIns = l.File, l.Getenv, l.StandIns
 	fs := c.Fields()
 	machine := l.Machine.fill()
 	var errs []error

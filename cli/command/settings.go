@@ -30,15 +30,31 @@ func (s *Settings) Load(e Env, flags map[string]string) (*config.Loaded, error) 
 	return c, nil
 }
 
+// LoadToLook reads a configuration that does not run: secrets that are not set have stand-ins.
+func (s *Settings) LoadToLook(e Env) (*config.Loaded, error) {
+	l := s.layers(e, nil)
+	l.StandIns = true
+	c, err := e.Table.Settings().Load(l)
+	if err != nil {
+		return nil, WrongConfig{Err: err}
+	}
+	return c, nil
+}
+
 // Read is load, with the configuration as far as it could be read where it is wrong.
 func (s *Settings) Read(e Env, flags map[string]string) (*config.Loaded, error) {
+	return e.Table.Settings().Load(s.layers(e, flags))
+}
+
+// layers are file, environment and flags.
+func (s *Settings) layers(e Env, flags map[string]string) config.Layers {
 	if flags == nil {
 		flags = map[string]string{}
 	}
 	if s.Data != "" {
 		flags["data"] = s.Data
 	}
-	return e.Table.Settings().Load(config.Layers{File: s.File(), Getenv: e.Getenv, Flags: flags})
+	return config.Layers{File: s.File(), Getenv: e.Getenv, Flags: flags}
 }
 
 // File is the configuration file; empty: there is none.

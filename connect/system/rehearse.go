@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,21 +17,9 @@ import (
 
 // Rehearsing is what a rehearsal is made of.
 type Rehearsing struct {
-	Config *config.Loaded
+	Config *config.Loaded // with stand-ins for secrets: nothing is sent, and no output shows one
 	Now    func() time.Time
 }
-
-// Secret is the secret that a setting names. One that is not set has a stand-in: nothing is sent, and
-// no output shows a secret, so that a rehearsal needs none.
-func (r *Rehearsing) Secret(name string) (tidemill.Secret, bool) {
-	if s, ok := r.Config.Secret(name); ok || name == "" {
-		return s, ok
-	}
-	return standIn, true
-}
-
-// standIn has the form of Standard Webhooks, whose secrets have one.
-var standIn = tidemill.NewSecret("whsec_" + base64.StdEncoding.EncodeToString([]byte("not set on this machine, not needed")))
 
 // A Rehearsal says what would become of events, by the rules of a system. It contacts no server, and
 // keeps what it has to remember (persons, what was seen before) in memory. The answer has the ends of

@@ -74,7 +74,8 @@ var System = system.System{
 	Bounds: func(c *config.Loaded) system.Bounds {
 		return system.Bounds{Jobs: crmconfig.Of(c).QueueMax, DeadLetters: crmconfig.Of(c).DeadMax}
 	},
-	Build: build,
+	Rehearse: rehearse,
+	Build:    build,
 }
 
 // wiring is a system that is being built.
@@ -114,7 +115,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		crm.Options{Workers: c.Workers, Batch: c.Batch, Ahead: c.Ahead, Attempts: c.Attempts, Backoff: c.Backoff, Lease: c.Lease,
 			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
 			Completed: boundOf(c.KeptCompleted), Failed: boundOf(c.KeptFailed), DeadFor: c.DeadLife, LogFor: c.LogLife,
-			Unknown: map[string]crm.Unknown{"skip": crm.Skip, "dead": crm.Dead}[c.Unknown], Create: c.Create, Priorities: priorities,
+			Unknown: unknown(c), Create: c.Create, Priorities: priorities,
 			Log: o.Log, Now: o.Now, Observe: w.Observe, Finished: numbers.Finished})
 	if err != nil {
 		return nil, err
@@ -143,6 +144,11 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		API:        func(api *admin.Parts) { share(api, stores) },
 		Reload:     w.reload(sys, tenants, stores),
 	}, nil
+}
+
+// unknown says what becomes of events without a handler.
+func unknown(c *crmconfig.Settings) crm.Unknown {
+	return map[string]crm.Unknown{"skip": crm.Skip, "dead": crm.Dead}[c.Unknown]
 }
 
 // boundOf is a bound as the system has it, for which 0 is the default: below 0 is none.

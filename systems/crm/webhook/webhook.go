@@ -134,6 +134,15 @@ func (e *Endpoint) Handle(ctx context.Context, calls []*handler.Call) error {
 	return nil
 }
 
+// Show is the request of a call, without its signature and with secrets masked. Nothing is sent.
+func (e *Endpoint) Show(c *handler.Call) (*httpsink.Shown, error) {
+	m, err := message(c)
+	if err != nil {
+		return nil, err
+	}
+	return e.sink.Show(m)
+}
+
 // unsent makes a request that was not answered repeatable; but not if the endpoint's name
 // resolves to a forbidden address. That is validation, as with a partner: each try would
 // resolve the name again, until it leads where it should not.

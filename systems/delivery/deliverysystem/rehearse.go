@@ -48,7 +48,7 @@ func rehearse(r *system.Rehearsing) (system.Rehearsal, error) {
 	if h.acceptor, err = accept.New(keys, queues, accept.Options{Batch: h.own.LowFrom, Class: class, Now: r.Now}); err != nil {
 		return nil, err
 	}
-	h.sys, err = delivery.New(delivery.Parts{Queues: queues, DeadLetters: letters, Sent: keys, Partners: h.own.Partners, Env: partner.Env{Secret: r.Secret}},
+	h.sys, err = delivery.New(delivery.Parts{Queues: queues, DeadLetters: letters, Sent: keys, Partners: h.own.Partners, Env: partner.Env{Secret: r.Config.Secret}},
 		delivery.Options{Absent: absent(h.own), Now: r.Now})
 	if err != nil {
 		return nil, err
