@@ -1,0 +1,306 @@
+package rowindex
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/tidemill/tidemill/internal/sqlitedb"
+)
+
+// entry is a key of a row.
+type entry struct {
+	key uint64
+	at  Position
+}
+
+func (e entry) compare(o entry) int {
+	return cmp.Or(cmp.Compare(e.key, o.key), e.at.Compare(o.at))
+}
+
+// run is the sorted entries of the rows of one range of ids. It does not change.
+type run struct {
+	no          int64
+	level       int     // how often it was merged
+	first, last int64   // ids of rows
+	count       int     // rows
+	fences      []entry // the first of each block
+}
+
+const (
+	blockEntries = 512 // entries in a block: some 2 to 5 KB
+	runBits      = 24  // blocks in a run: 2^24, far more than needed
+	chunkBlocks  = 128 // blocks written or read at once: half a megabyte
+)
+
+func (r *run) block(i int) int64 { return r.no<<runBits | int64(i) }
+
+// before is the number of the last block that begins with an entry up to one; 0 where none does.
+func (r *run) before(e entry) int {
+	return max(sort.Search(len(r.fences), func(i int) bool { return r.fences[i].compare(e) > 0 })-1, 0)
+}
+
+const fenceBytes = 24
+
+func readFences(b []byte) []entry {
+	all := make([]entry, 0, len(b)/fenceBytes)
+	for ; len(b) >= fenceBytes; b = b[fenceBytes:] {
+		number := binary.LittleEndian.Uint64
+		all = append(all, entry{number(b), Position{int64(number(b[8:])), int64(number(b[16:]))}})
+	}
+	return all
+}
+
+func writeFences(all []entry) []byte {
+	b := make([]byte, 0, fenceBytes*len(all))
+	for _, f := range all {
+		b = binary.LittleEndian.AppendUint64(b, f.key)
+		b = binary.LittleEndian.AppendUint64(b, uint64(f.at.At))
+		b = binary.LittleEndian.AppendUint64(b, uint64(f.at.Row))
+	}
+	return b
+}
+
+// pack appends an entry to a block, as the difference to the one before it, which is the zero one at
+// the block's beginning.
+func pack(b []byte, before, e entry) []byte {
+	b = binary.AppendUvarint(b, e.key-before.key)
+	if e.key == before.key {
+		b = binary.AppendUvarint(b, uint64(e.at.At-before.at.At))
+	} else {
+		b = binary.AppendVarint(b, e.at.At)
+	}
+	return binary.AppendVarint(b, e.at.Row-before.at.Row)
+}
+
+// errPacked says that a block is damaged.
+var errPacked = errors.New("a block of the index is damaged")
+
+// unpack appends the entries of a block.
+func unpack(to []entry, b []byte) ([]entry, error) {
+	var e entry
+	for len(b) > 0 {
+		key, n := binary.Uvarint(b)
+		if n <= 0 {
+			return nil, errPacked
+		}
+		e.key += key
+		b = b[n:]
+		if key == 0 {
+			at, n := binary.Uvarint(b)
+			if n <= 0 {
+				return nil, errPacked
+			}
+			e.at.At += int64(at)
+			b = b[n:]
+		} else {
+			at, n := binary.Varint(b)
+			if n <= 0 {
+				return nil, errPacked
+			}
+			e.at.At = at
+			b = b[n:]
+		}
+		row, n := binary.Varint(b)
+		if n <= 0 {
+			return nil, errPacked
+		}
+		e.at.Row += row
+		b = b[n:]
+		to = append(to, e)
+	}
+	return to, nil
+}
+
+// readBlock reads a block of a run. It fails with sql.ErrNoRows where the run was merged away meanwhile.
+func (x *Index) readBlock(tx *sqlitedb.Tx, r *run, i int) ([]entry, error) {
+	var b []byte
+	if err := tx.QueryRow(x.sql.block, r.block(i)).Scan(&b); err != nil {
+		return nil, fmt.Errorf("read block %d of run %d of the index %s: %w", i, r.no, x.o.Name, err)
+	}
+	return unpack(make([]entry, 0, x.o.block), b)
+}
+
+// inOrder yields sorted entries.
+func inOrder(sorted []entry) func() (entry, error) {
+	return func() (entry, error) {
+		if len(sorted) == 0 {
+			return entry{}, io.EOF
+		}
+		e := sorted[0]
+		sorted = sorted[1:]
+		return e, nil
+	}
+}
+
+// write writes a run of the entries that next yields in order until io.EOF. last runs in the
+// transaction that makes the run valid. Without any it writes no run.
+func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), last func(*sqlitedb.Tx) error) (*run, error) {
+	x.last++
+	r.no = x.last
+	if err := x.clear(ctx, r.no, 1<<(63-runBits)-1); err != nil { // what a crash may have left
+		return nil, err
+	}
+	w := &writer{x: x, r: r}
+	for end := false; !end; {
+		e, err := next()
+		if end = errors.Is(err, io.EOF); err != nil && !end {
+			return nil, err
+		}
+		if !end {
+			w.add(e)
+		} else if len(w.block) > 0 {
+			w.end()
+		}
+		if len(w.args) >= 2*chunkBlocks || end && len(w.args) > 0 {
+			if err := w.flush(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.count = w.entries / Keys
+	err := x.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		if r.count > 0 {
+			if _, err := tx.Exec(x.sql.addRun, r.no, r.level, r.first, r.last, r.count, writeFences(r.fences)); err != nil {
+				return err
+			}
+		}
+		return last(tx)
+	})
+	if err != nil || r.count == 0 {
+		return nil, err
+	}
+	return r, nil
+}
+
+// writer writes the blocks of a run.
+type writer struct {
+	x     *Index
+	r     *run
+	block []byte
+	n     int   // entries in block
+	prev  entry // the last of them
+	args  []any // of blocks that are to be written
+
+	entries int // of all blocks
+}
+
+func (w *writer) add(e entry) {
+	if w.n == 0 {
+		w.prev = entry{}
+		w.r.fences = append(w.r.fences, e)
+	}
+	w.block = pack(w.block, w.prev, e)
+	w.prev = e
+	w.entries++
+	if w.n++; w.n == w.x.o.block {
+		w.end()
+	}
+}
+
+// end ends a block.
+func (w *writer) end() {
+	w.args = append(w.args, w.r.block(len(w.r.fences)-1), w.block)
+	w.block, w.n = nil, 0
+}
+
+func (w *writer) flush(ctx context.Context) error {
+	err := w.x.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+		_, err := tx.Bulk(w.x.sql.addBlock, "(?,?)", "", w.args)
+		return err
+	})
+	w.args = w.args[:0]
+	return err
+}
+
+// clear deletes blocks of runs from to, to included, in chunks.
+func (x *Index) clear(ctx context.Context, from, to int64) error {
+	for n := int64(1); n > 0; {
+		err := x.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
+			n, err = tx.Exec(x.sql.clear, from<<runBits, to<<runBits|(1<<runBits-1), 8*chunkBlocks)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries reads a run from its beginning.
+type entries struct {
+	x     *Index
+	run   *run
+	next  int // the next block
+	chunk []entry
+	at    int // in chunk
+}
+
+// peek returns the next entry without taking it; io.EOF: there is none.
+func (b *entries) peek(ctx context.Context) (entry, error) {
+	if b.at == len(b.chunk) && b.next < len(b.run.fences) {
+		if err := b.x.db.Read(ctx, b.fill); err != nil {
+			return entry{}, err
+		}
+	}
+	if b.at == len(b.chunk) {
+		return entry{}, io.EOF
+	}
+	return b.chunk[b.at], nil
+}
+
+// fillBlocks is how many blocks are read at once: eight runs that are merged hold a megabyte or two.
+const fillBlocks = 16
+
+func (b *entries) fill(tx *sqlitedb.Tx) error {
+	to := min(b.next+fillBlocks, len(b.run.fences))
+	rows, err := tx.Query(b.x.sql.blocks, b.run.block(b.next), b.run.block(to))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var block sql.RawBytes
+	for b.chunk, b.at = b.chunk[:0], 0; rows.Next(); b.next++ {
+		if err := rows.Scan(&block); err != nil {
+			return err
+		}
+		if b.chunk, err = unpack(b.chunk, block); err != nil {
+			return err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if b.next < to {
+		return fmt.Errorf("run %d of the index %s has no block %d", b.run.no, b.x.o.Name, b.next)
+	}
+	return nil
+}
+
+// least takes the first entry of all.
+func least(ctx context.Context, all []*entries) (entry, error) {
+	var from *entries
+	var first entry
+	for _, b := range all {
+		e, err := b.peek(ctx)
+		if errors.Is(err, io.EOF) {
+			continue
+		}
+		if err != nil {
+			return entry{}, err
+		}
+		if from == nil || e.compare(first) < 0 {
+			from, first = b, e
+		}
+	}
+	if from == nil {
+		return entry{}, io.EOF
+	}
+	from.at++
+	return first, nil
+}
