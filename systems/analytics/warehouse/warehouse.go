@@ -52,18 +52,25 @@ type WarningFilter struct {
 // Most is how many warnings are read at most.
 func (f *WarningFilter) Most() int { return cmp.Or(max(f.Max, 0), 1000) }
 
-// Place is where a warning is, for backends: its time as they keep it, and what tells those of one
-// time apart, in the order of storing.
+// Place is where a warning or an event is, for backends: its time as they keep it, and what tells those
+// of one time apart, in the order of storing.
 type Place struct{ At, Tie int64 }
 
-// Key is the place as Warning has it.
+// PlaceOf reads a Key.
+func PlaceOf(key string) (p Place, ok bool) {
+	n, err := fmt.Sscanf(key, "%d.%d", &p.At, &p.Tie)
+	return p, n == 2 && err == nil && p.Key() == key
+}
+
+// Key is the place as Warning and Listed have it.
 func (p Place) Key() string { return fmt.Sprintf("%d.%d", p.At, p.Tie) }
 
 // Place is that of After; where there is none, the one that all come after.
 func (f *WarningFilter) Place() (p Place, err error) {
 	switch {
 	case f.After != "":
-		if n, err := fmt.Sscanf(f.After, "%d.%d", &p.At, &p.Tie); n != 2 || err != nil || p.Key() != f.After {
+		var ok bool
+		if p, ok = PlaceOf(f.After); !ok {
 			return p, tidemill.Fail(tidemill.Validation, "list warnings: there is no key %.50q; want that of a warning", f.After)
 		}
 	case f.Oldest:
@@ -160,8 +167,41 @@ func (f *Filter) Match(e *event.Event) bool {
 		(f.To.IsZero() || e.Timestamp.Before(f.To))
 }
 
+// Listing chooses a page of events. They are in the order of their timestamps; those of one timestamp
+// are in an order that does not change.
+type Listing struct {
+	Filter // Newest and Follow mean nothing here
+	// Oldest makes the oldest come first, not the newest.
+	Oldest bool
+	// After is the key of an event, which may be gone: the page begins after it, the way that Oldest
+	// says. Empty: at the beginning.
+	After string
+}
+
+// Most is how many events a page has at most: Max, or 1,000 where that is 0.
+func (l *Listing) Most() int { return cmp.Or(max(l.Max, 0), 1000) }
+
+// NoKey refuses an After that is no key of the warehouse.
+func (l *Listing) NoKey() error {
+	return tidemill.Fail(tidemill.Validation, "list events: there is no key %.50q; want that of an event", l.After)
+}
+
+// Listed is a page of events.
+type Listed struct {
+	Events []*event.Event
+	Keys   []string // of each: where it is, for Listing.After
+	// Rest is the key that the listing goes on after, where it ended before the page was full:
+	// so many events that do not match all of the filter were looked at. Empty: the page is full, or
+	// has all.
+	Rest string
+}
+
 // Reader answers queries.
 type Reader interface {
+	// List returns a page of events, with overrides applied to Person. What a page costs does not
+	// depend on how many events there are, nor on where in the listing it is. What is stored or removed
+	// between two pages changes neither's other events: each that is there all the time is on one page.
+	List(ctx context.Context, l Listing) (Listed, error)
 	// Events yields each event once, with overrides applied to Person, in order of storing.
 	// Events stored after the listing began are not in it, unless Follow is set. The event is
 	// valid until the next one is requested.

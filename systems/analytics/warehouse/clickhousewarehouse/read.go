@@ -76,11 +76,17 @@ type listing struct {
 	page  []event.Event
 }
 
-// prepare makes the query of a page: first its rows' keys, from narrow columns, then those rows
-// by their keys, each with the newest override of its distinct id.
+// prepare makes the query of a page.
 func (l *listing) prepare(f warehouse.Filter) {
-	var where strings.Builder
 	l.args = append(l.args, clickhousehttp.Param("project", f.Project.String()))
+	l.where = l.condition(f)
+	l.query = l.store.page(`toUnixTimestamp64Micro(stored_at) <= {upto:Int64}
+		AND (toUnixTimestamp64Micro(stored_at), event_id) > ({after:Int64}, {last:UUID})`+l.where, "stored_at, event_id")
+}
+
+// condition is that of a filter beside its project; it appends what it needs to args.
+func (l *listing) condition(f warehouse.Filter) string {
+	var where strings.Builder
 	and := func(condition string, args ...clickhousehttp.Arg) {
 		where.WriteString("\n\t\tAND ")
 		where.WriteString(condition)
@@ -103,26 +109,30 @@ func (l *listing) prepare(f warehouse.Filter) {
 	if !f.To.IsZero() && ceilMilli(f.To) < newest {
 		and("timestamp < fromUnixTimestamp64Milli({to:Int64}, 'UTC')", integer("to", max(ceilMilli(f.To), oldest)))
 	}
-	l.where = where.String()
-	l.query = `WITH page AS (
+	return where.String()
+}
+
+// page is the query of a page of a project: first its rows' keys, from narrow columns, then those rows
+// by their keys, each with the newest override of its distinct id. order names columns of the table.
+func (s *Store) page(where, order string) string {
+	return `WITH page AS (
 	SELECT event_name, timestamp, event_id, distinct_id
-	FROM ` + l.store.names.events + ` FINAL
+	FROM ` + s.names.events + ` FINAL
 	WHERE project_id = {project:UUID}
-		AND toUnixTimestamp64Micro(stored_at) <= {upto:Int64}
-		AND (toUnixTimestamp64Micro(stored_at), event_id) > ({after:Int64}, {last:UUID})` + l.where + `
-	ORDER BY stored_at, event_id
+		AND ` + where + `
+	ORDER BY ` + order + `
 	LIMIT {rows:UInt64}
 )
 SELECT ` + rowColumns("if(o.moved, o.person_id, e.person_id)") + `
-FROM ` + l.store.names.events + ` AS e FINAL
+FROM ` + s.names.events + ` AS e FINAL
 LEFT JOIN (
 	SELECT distinct_id, argMax(person_id, version) AS person_id, true AS moved
-	FROM ` + l.store.names.overrides + `
+	FROM ` + s.names.overrides + `
 	WHERE project_id = {project:UUID} AND distinct_id IN (SELECT distinct_id FROM page)
 	GROUP BY distinct_id
 ) AS o ON o.distinct_id = e.distinct_id
 WHERE e.project_id = {project:UUID} AND (e.event_name, e.timestamp, e.event_id) IN (SELECT event_name, timestamp, event_id FROM page)
-ORDER BY e.stored_at, e.event_id
+ORDER BY ` + order + `
 SETTINGS do_not_merge_across_partitions_select_final = 1, join_use_nulls = 0`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -31,8 +32,10 @@ func seeded(seed uint64) hasher {
 }
 
 // Sweep does the housekeeping that no caller should wait for. Call it every minute or so; without it
-// inserting becomes slower with every 128 Ki events.
-func (s *Store) Sweep(ctx context.Context) error { return s.ids.Sweep(ctx, idset.Forget{}) }
+// inserting becomes slower with every 128 Ki events, and listing too.
+func (s *Store) Sweep(ctx context.Context) error {
+	return errors.Join(s.ids.Sweep(ctx, idset.Forget{}), s.index.Sweep(ctx))
+}
 
 // fill takes the events into the set that were stored before there was one, from the newest on.
 func (s *Store) fill(ctx context.Context) error {

@@ -35,6 +35,9 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 	if err := s.ids.Relieve(ctx); err != nil {
 		return fmt.Errorf("insert %d events: make room for their ids: %w", len(rows), err)
 	}
+	if err := s.index.Relieve(ctx); err != nil {
+		return fmt.Errorf("insert %d events: make room in the index: %w", len(rows), err)
+	}
 	b := batch{ids: make([]idset.ID, len(rows))}
 	says, at := make([]int, len(rows)), make([]int64, len(rows))
 	for i, e := range rows {
@@ -57,6 +60,7 @@ func (s *Store) Insert(ctx context.Context, rows []*event.Event, took []warehous
 		return fmt.Errorf("insert %d events: %w", len(b.entries), err)
 	}
 	positions = b.positions(claim.Held)
+	s.index.Stored(b.entries[0].Pos-1, b.rows())
 	s.came.Ring()
 	return nil
 }

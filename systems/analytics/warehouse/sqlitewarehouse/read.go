@@ -69,10 +69,25 @@ type listing struct {
 
 func (s *Store) listing(ctx context.Context, f warehouse.Filter) (*listing, error) {
 	p := &listing{project: f.Project}
-	var q strings.Builder // few different texts: they are kept prepared
-	q.WriteString(`
+	p.condition(f)
+	p.where = `
 FROM warehouse_event e LEFT JOIN warehouse_override o ON o.project = e.project AND o.distinct_id = e.distinct_id
-WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
+WHERE e.id >= ? AND e.id < ? AND e.project = ?` + p.where
+	p.query = fmt.Sprintf("%s%s ORDER BY e.id LIMIT %d", pageColumns, p.where, pageRows)
+	// Two queries: for both in one, SQLite reads the whole table.
+	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT coalesce((SELECT min(id) FROM warehouse_event), 1), coalesce((SELECT max(id) FROM warehouse_event), 0)").Scan(&p.next, &p.last)
+	})
+	if err == nil && f.Newest {
+		err = s.newest(ctx, p, f.Max)
+	}
+	return p, err
+}
+
+// condition makes where and args the condition of a filter beside its project: few different texts, that
+// are kept prepared.
+func (p *listing) condition(f warehouse.Filter) {
+	var q strings.Builder
 	and := func(condition string, arg any) {
 		q.WriteString(" AND ")
 		q.WriteString(condition)
@@ -94,15 +109,6 @@ WHERE e.id >= ? AND e.id < ? AND e.project = ?`)
 		and("e.timestamp < ?", ceilMilli(f.To))
 	}
 	p.where = q.String()
-	p.query = fmt.Sprintf("%s%s ORDER BY e.id LIMIT %d", pageColumns, p.where, pageRows)
-	// Two queries: for both in one, SQLite reads the whole table.
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT coalesce((SELECT min(id) FROM warehouse_event), 1), coalesce((SELECT max(id) FROM warehouse_event), 0)").Scan(&p.next, &p.last)
-	})
-	if err == nil && f.Newest {
-		err = s.newest(ctx, p, f.Max)
-	}
-	return p, err
 }
 
 // newest makes a listing begin at the last matching rows.

@@ -3,7 +3,9 @@
 // ClickHouse table and every event under the person it belongs to now. The tables beneath it
 // are private to this package.
 //
-// Events are rows that are only appended. A set of their ids ensures that each is stored once.
+// Events are rows that are only appended. A set of their ids ensures that each is stored once. An index
+// that is made behind the writer has them by project, name, distinct id and person, in the order of
+// their times.
 //
 // Trim removes old events, by ranges of id (id grows with the time of storing). Their ids stay in the
 // set: such an event is known, and not stored again.
@@ -21,6 +23,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/bell"
 	"github.com/tidemill/tidemill/internal/idset"
+	"github.com/tidemill/tidemill/internal/rowindex"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -32,7 +35,7 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 
-	table int // as idset.Options.Table
+	table int // as idset.Options.Table, and rowindex.Options.Rows
 	hash  func(seed uint64) hasher
 }
 
@@ -40,6 +43,7 @@ type Options struct {
 type Store struct {
 	db    *sqlitedb.DB
 	ids   *idset.Set
+	index *rowindex.Index
 	idOf  hasher
 	owner []byte // this store's mark in the file
 	trim  trimming
@@ -86,6 +90,9 @@ func New(ctx context.Context, db *sqlitedb.DB, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the warehouse: %w", err)
 	}
 	if err := s.fill(ctx); err != nil {
+		return nil, fmt.Errorf("open the warehouse: %w", err)
+	}
+	if s.index, err = rowindex.Open(ctx, db, rowindex.Options{Name: indexTables, Rows: o.table, Read: readRows}); err != nil {
 		return nil, fmt.Errorf("open the warehouse: %w", err)
 	}
 	return s, nil
@@ -186,6 +193,8 @@ UPDATE warehouse_index SET unread = (SELECT coalesce(max(id), 0) FROM warehouse_
 ALTER TABLE warehouse_count ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;   -- of events
 ALTER TABLE warehouse_count ADD COLUMN removed INTEGER NOT NULL DEFAULT 0; -- events, by Trim
 UPDATE warehouse_count SET bytes = (SELECT coalesce(sum(` + octets + `), 0) FROM warehouse_event e WHERE e.project = warehouse_count.project);
+`, rowindex.Schema(indexTables) + `
+CREATE INDEX warehouse_override_person ON warehouse_override(project, person);
 `}
 
 // uuidText writes a column of 16 bytes as people write a UUID.

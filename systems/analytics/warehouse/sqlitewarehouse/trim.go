@@ -128,10 +128,34 @@ func (s *Store) remove(ctx context.Context, where string, args ...any) (n int64,
 		if _, err := tx.Exec("UPDATE warehouse_count SET events = events - g.n, bytes = bytes - g.size, removed = removed + g.n FROM (SELECT project, count(*) AS n, sum("+octets+") AS size FROM warehouse_event WHERE "+where+" GROUP BY project) AS g WHERE g.project = warehouse_count.project", args...); err != nil {
 			return err
 		}
+		ids, err := chosenIDs(tx, where, args)
+		if err == nil {
+			err = s.index.Removed(tx, ids)
+		}
+		if err != nil {
+			return err
+		}
 		n, err = tx.Exec("DELETE FROM warehouse_event WHERE "+where, args...)
 		return err
 	})
 	return n, err
+}
+
+// chosenIDs are the ids of events, in order.
+func chosenIDs(tx *sqlitedb.Tx, where string, args []any) (ids []int64, err error) {
+	rows, err := tx.Query("SELECT id FROM warehouse_event WHERE "+where+" ORDER BY id", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
 }
 
 // Removed implements warehouse.Trimmer.
