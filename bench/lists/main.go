@@ -4,6 +4,7 @@
 //
 //	go run ./bench/lists                       # all of it, ten minutes: nearly all is filling
 //	go run ./bench/lists -n 100000 -run 'jobs'
+//	go run ./bench/lists -n 2000000 -events    # stored events instead, on SQLite, by filter; without servers
 //
 // Run it from the root of the repository, on Linux. A row is what is listed and where; its columns
 // are the median, the 99th percentile and the longest of 50 readings of each page, in ms. Every page
@@ -65,6 +66,7 @@ func run(ctx context.Context, args []string) (err error) {
 	only := f.String("run", "", "measure only what this regular expression matches")
 	n := f.Int("n", 1_000_000, "items of a list")
 	dir := f.String("dir", "", "folder for files and the servers' data; empty: a temporary one")
+	stored := f.Bool("events", false, "measure pages of stored events, on SQLite, and nothing else")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -80,6 +82,9 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if *stored {
+		return events(ctx, folder, *n)
+	}
 	if err := os.Chmod(folder, 0o755); err != nil { // the servers' own users must reach it
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -19,7 +20,7 @@ const (
 // Page is part of the request of a listing that can be read in pages: what stays is seen once,
 // whatever comes and goes between them. Without it the answer is all that matches, a line each.
 type Page struct {
-	Order  string `query:"order" enum:",oldest,newest" default:"" help:"Which comes first: oldest or newest. Default: oldest; of warnings newest." placeholder:"oldest|newest"`
+	Order  string `query:"order" enum:",oldest,newest" default:"" help:"Which comes first: oldest or newest. Default: oldest; of warnings and pages of events newest." placeholder:"oldest|newest"`
 	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"Answer with a page of at most so many, up to 1000, as one object. With a cursor alone: 50."`
 	Cursor string `query:"cursor" kong:"-" help:"The page after another one, its next, or before it, its previous. It is valid for a day, with the same parameters beside it."`
 	Count  string `query:"count" enum:",none,bounded,exact" default:"" kong:"-" help:"Beside a page, how many there are: bounded counts up to 10000, for at most 300 ms; exact counts all, for at most 2 seconds, and is for operators. Default: none."`
@@ -105,6 +106,33 @@ func cursor[A any](item A, way byte, of []byte, now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(append(sumOf(b, of), b...))
 }
 
+// keyed is a place without an item.
+type keyed string
+
+// PageKey is the place.
+func (k keyed) PageKey() string { return string(k) }
+
+// early is a page that ended before it was full: it goes on at rest, and back where it began.
+func early[A any](out *Paged[A], p *Page, rest string, of []byte, now time.Time) *Paged[A] {
+	n := len(out.Items)
+	if p.back {
+		slices.Reverse(out.Items)
+		out.Next, out.Previous = cursor(keyed(p.after), toNext, of, now), cursor(keyed(rest), toPrevious, of, now)
+		if n > 0 {
+			out.Next = cursor(out.Items[n-1], toNext, of, now)
+		}
+		return out
+	}
+	out.Next = cursor(keyed(rest), toNext, of, now)
+	switch {
+	case n > 0 && p.after != "":
+		out.Previous = cursor(out.Items[0], toPrevious, of, now)
+	case p.after != "":
+		out.Previous = cursor(keyed(p.after), toPrevious, of, now)
+	}
+	return out
+}
+
 func sumOf(b, of []byte) []byte {
 	h := sha256.New()
 	h.Write(b)
@@ -121,11 +149,21 @@ func listingOf(r *http.Request) []byte {
 	return []byte(r.URL.Path + "?" + q.Encode())
 }
 
-// pageOf reads a page of a listing that yields one item more, if there is one.
+// Rest is the error by which a listing ends a page before it is full: so many that do not match were
+// looked at. The page has what was found, and the listing goes on after Key.
+type Rest struct{ Key string }
+
+// Error says where the listing goes on.
+func (r *Rest) Error() string { return "the listing goes on after " + r.Key }
+
+// pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.
 func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (*Paged[A], error) {
 	out := &Paged[A]{Items: []A{}, AsOf: now.UTC()}
 	more := false
 	for a, err := range all {
+		if rest, ok := errors.AsType[*Rest](err); ok {
+			return early(out, p, rest.Key, of, now), nil
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -46,45 +46,6 @@ func (a *API) Operations() []operation.Handler {
 	}
 }
 
-func (a *API) events(ctx context.Context, q *EventFilter) (iter.Seq2[Event, error], error) {
-	id, err := a.ProjectOf(ctx, q.InProject)
-	if err != nil {
-		return nil, err
-	}
-	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name, Max: q.Max, Follow: q.Follow}
-	f.Person, _ = uuid.Parse(q.Person) // it is one, or nothing
-	if f.From, f.To, err = answer.Span(q.Span); err != nil {
-		return nil, err
-	}
-	if q.Newest > 0 {
-		if q.Max > 0 {
-			return nil, operation.Refuse(http.StatusBadRequest, "newest and max are both how many: leave one out")
-		}
-		f.Max, f.Newest = q.Newest, true
-	}
-	return func(yield func(Event, error) bool) {
-		ctx, end := context.WithCancel(ctx)
-		defer end()
-		if f.Follow && a.Stopping != nil {
-			defer context.AfterFunc(a.Stopping, end)()
-		}
-		for e, err := range a.Events.Events(ctx, f) {
-			if f.Follow && err != nil && ctx.Err() != nil { // who follows is gone, or this instance stops
-				return
-			}
-			if err == nil {
-				e.Profile, e.Origin = true, 0 // of the way in, not of the event
-				if len(e.Properties) == 0 {
-					e.Properties = []byte("{}")
-				}
-			}
-			if !yield(Event{Event: e}, err) || err != nil {
-				return
-			}
-		}
-	}, nil
-}
-
 func (a *API) person(ctx context.Context, q *OnePerson) (out Person, err error) {
 	id, err := a.ProjectOf(ctx, q.InProject)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Of analytics.
 var (
 	ListEvents = operation.List[EventFilter, Event]("listEvents", "events",
-		"List stored events, each under the person it belongs to, in the order in which they were stored.").For(caller.Viewer)
+		"List stored events, each under the person it belongs to: in the order of their times where an order, a page or the newest are asked for, else in the order in which they were stored. A page that few match may end before it is full: its next goes on.").For(caller.Viewer)
 	SendEvents = operation.Act[SentEvents, Sent]("sendEvents", "events",
 		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.").AsIngest()
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",
@@ -38,9 +38,10 @@ type EventFilter struct {
 	Name     string `query:"name" help:"Only events of this name." placeholder:"EVENT"`
 	Person   string `query:"person" form:"uuid" help:"Only events of this person, merged ones included." placeholder:"UUID"`
 	api.Span
-	Max    int  `query:"max" kong:"-" help:"At most so many, the oldest."`
-	Newest int  `query:"newest" kong:"-" help:"At most so many, the newest."`
-	Follow bool `query:"follow" help:"Go on with events as they are stored, until Ctrl-C." short:"f"`
+	operation.Page `kong:"-"`
+	Max            int  `query:"max" kong:"-" help:"At most so many, the first."`
+	Newest         int  `query:"newest" kong:"-" help:"At most so many, the newest, the last of them last; with follow, of those that were stored last."`
+	Follow         bool `query:"follow" help:"Go on with events as they are stored, until Ctrl-C." short:"f"`
 }
 
 // Live says whether the listing goes on.
@@ -56,6 +57,20 @@ type Event struct {
 	Person     string          `json:"person_id"`
 	Timestamp  string          `json:"timestamp"`
 	Properties json.RawMessage `json:"properties" covered:"properties"`
+
+	key string
+}
+
+// PageKey is where it is in the listing.
+func (e Event) PageKey() string { return e.key }
+
+// MarshalJSON writes a stored event with all of its members, as in a line.
+func (e Event) MarshalJSON() ([]byte, error) {
+	if e.Event == nil { // it was read
+		type read Event
+		return json.Marshal(read(e))
+	}
+	return e.AppendJSON(nil), nil
 }
 
 // SentEvents are events that are sent.

@@ -21,7 +21,7 @@ type eventsCmd struct {
 
 // Help is shown by tidemill events --help.
 func (c *eventsCmd) Help() string {
-	return `Events are listed in the order in which they were stored, the newest last. TIME is when the event happened, not when it was stored.
+	return `The newest events are listed in the order of their times, the newest last. TIME is when the event happened, not when it was stored. All of them (-n 0), and those that --follow shows, are in the order in which they were stored.
 
   tidemill events                              the newest 100
   tidemill events -n 10 --name bought --follow

@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/url"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
@@ -85,78 +83,40 @@ func personOf(p map[string]string) string {
 
 const (
 	lastDay  = "24h" // the time that the list is of where no other is asked for
-	rows     = 50
-	deepest  = 20 // pages of a list: each reads those before it too
-	ofPerson = 20 // events on the page of a person
+	ofPerson = 20    // events on the page of a person
 )
 
 // eventsPage is a list of events, the newest first.
 type eventsPage struct {
 	of
 	Filter  analyticsapi.EventFilter
-	Events  page.Part[[]analyticsapi.Event]
+	Events  page.Part[operation.Paged[analyticsapi.Event]]
 	Active  []page.Link
 	Default bool
-	Number  int  // of the page, from 1
-	More    bool // there are older ones
-	Deepest bool // this is the last page that is shown
 }
 
 func showEvents(v *page.Visit) (*page.View, error) {
-	p := &eventsPage{of: projectOf(v), Number: 1}
-	q := v.Query()
-	if n, err := strconv.Atoi(q.Get("page")); err == nil {
-		p.Number = min(max(n, 1), deepest)
-	}
-	q.Del("page")
-	if err := analyticsapi.ListEvents.Parse(q, &p.Filter); err != nil {
+	p := &eventsPage{of: projectOf(v)}
+	if err := analyticsapi.ListEvents.Parse(v.Query(), &p.Filter); err != nil {
 		return nil, err
 	}
-	p.Filter.InProject, p.Filter.Max, p.Filter.Follow, p.Filter.Newest = p.Here(), 0, false, rows*p.Number+1
+	p.Filter.InProject, p.Filter.Max, p.Filter.Newest, p.Filter.Follow = p.Here(), 0, 0, false
 	if p.Default = p.Filter.Span == (api.Span{}); p.Default {
 		p.Filter.Since = lastDay
 	}
-	p.Deepest = p.Number == deepest
+	v.Paging(&p.Filter.Page)
 	p.Active = v.Active("project", "name", "distinct_id", "person", "since", "until")
-	if p.Project == "" {
-		return &page.View{File: "events", Title: "Analytics: events", Section: section, Body: p}, nil
+	if p.Project != "" {
+		p.Events = eventsOf(v, &p.Filter)
 	}
-	p.Events, p.More = newest(v, p.Filter, rows)
 	return &page.View{File: "events", Title: "Analytics: events", Section: section, Body: p}, nil
 }
 
-// newest are the last so many events of those that a filter asks for, the newest first; more says that
-// there are older ones.
-func newest(v *page.Visit, f analyticsapi.EventFilter, most int) (p page.Part[[]analyticsapi.Event], more bool) {
-	p = page.Look(v, func(context.Context) ([]analyticsapi.Event, error) {
-		all, _, err := page.Gather(v, analyticsapi.ListEvents, &f, f.Newest)
-		return all, err
+// eventsOf is a page of events.
+func eventsOf(v *page.Visit, f *analyticsapi.EventFilter) page.Part[operation.Paged[analyticsapi.Event]] {
+	return page.Look(v, func(ctx context.Context) (operation.Paged[analyticsapi.Event], error) {
+		return analyticsapi.ListEvents.Page(ctx, v.API, f)
 	})
-	if more = len(p.Has) == f.Newest; more { // the oldest is of the next page
-		p.Has = p.Has[1:]
-	}
-	skip := f.Newest - 1 - most // they are the newest, and on the pages before
-	p.Has = p.Has[:max(len(p.Has)-skip, 0)]
-	slices.Reverse(p.Has)
-	return p, more
-}
-
-// Before and After are the numbers of the pages beside this one; empty: there is none.
-func (p *eventsPage) Before() string { return number(p.Number-1, p.Number > 1) }
-
-// After is the next page.
-func (p *eventsPage) After() string { return number(p.Number+1, p.More && !p.Deepest) }
-
-func number(n int, is bool) string {
-	if !is {
-		return ""
-	}
-	return strconv.Itoa(n)
-}
-
-// Until fixes the list at the time of its first page, so that newer events move nothing.
-func (p *eventsPage) Until(v *page.View) string {
-	return cmp.Or(v.Asked("until"), v.At.UTC().Add(time.Minute).Format(time.RFC3339))
 }
 
 // eventPage is one stored event.
@@ -187,8 +147,7 @@ type personPage struct {
 	of
 	Distinct, ID string
 	Person       *page.Part[analyticsapi.Person] // nil: none was asked for
-	Events       page.Part[[]analyticsapi.Event]
-	More         bool
+	Events       page.Part[operation.Paged[analyticsapi.Event]]
 }
 
 func showPerson(v *page.Visit) (*page.View, error) {
@@ -204,7 +163,7 @@ func showPerson(v *page.Visit) (*page.View, error) {
 		return analyticsapi.GetPerson.Call(ctx, v.API, &analyticsapi.OnePerson{InProject: p.Here(), Distinct: p.Distinct})
 	})
 	if p.Person = &who; who.Problem == nil {
-		p.Events, p.More = newest(v, analyticsapi.EventFilter{InProject: p.Here(), Person: who.Has.ID.String(), Newest: ofPerson + 1}, ofPerson)
+		p.Events = eventsOf(v, &analyticsapi.EventFilter{InProject: p.Here(), Person: who.Has.ID.String(), Page: operation.Page{Limit: ofPerson}})
 	}
 	return view, nil
 }

@@ -97,7 +97,7 @@ func everyPage(said string) []string {
 		}
 		return "/console/analytics" + path + "?" + q.Encode()
 	}
-	return []string{"/console/analytics", of("", "name", "viewed"+said), of("", "name", "none", "since", "1h"), of("", "page", "2"), of("/event", "id", "e1"), of("/person"), of("/person", "distinct_id", "ann"+said),
+	return []string{"/console/analytics", of("", "name", "viewed"+said), of("", "name", "none", "since", "1h"), of("", "order", "oldest"), of("/event", "id", "e1"), of("/person"), of("/person", "distinct_id", "ann"+said),
 		of("/person", "id", uuid.NewString()), of("/definitions"), of("/warnings"), of("/keys"), of("/keys/make"), of("/keys/revoke", "key", "0123456789abcdef")}
 }
 
@@ -131,11 +131,10 @@ func TestEventsAreTurnedBothWays(t *testing.T) {
 		t.Error("the second page has events of others")
 	}
 	third := w.Page(w.Turned(second, "next"))
-	if w.Has(third, "event-019", "event-000", "20 shown", "there are no older ones"); strings.Contains(third, "event-020") || strings.Contains(third, `rel="next"`) {
+	if w.Has(third, "event-019", "event-000", "20 shown"); strings.Contains(third, "event-020") || strings.Contains(third, `rel="next"`) {
 		t.Error("the last page has events of others, or a next page")
 	}
 	w.Has(w.Page(w.Turned(second, "prev")), "event-119", "event-070")
-	w.Has(w.Page("/console/analytics?project=shop&page=9"), "Nothing matches")
 }
 
 func TestPagesSayWhatIsThere(t *testing.T) {

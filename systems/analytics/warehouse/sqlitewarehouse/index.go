@@ -1,7 +1,6 @@
 package sqlitewarehouse
 
 import (
-
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
