@@ -37,14 +37,15 @@ func (c *userListCmd) Run(ctx context.Context, e command.Env) error {
 type userAddCmd struct {
 	command.Remote
 	Name string `arg:"" help:"The name that they log in with."`
-	Role string `help:"viewer, operator or admin." enum:"viewer,operator,admin" default:"viewer" placeholder:"ROLE"`
+	Role string `help:"viewer, operator or admin; of single systems as 'viewer operator:crm'." default:"viewer" placeholder:"ROLE"`
 }
 
 // Help is shown by tidemill user add --help.
 func (c *userAddCmd) Help() string {
-	return `A viewer sees figures and lists. An operator sees payloads too, and moves what waits or failed. An admin may do everything. The password is asked for at the terminal; else it is the first line of standard input:
+	return `A viewer sees figures and lists. An operator sees payloads too, and moves what waits or failed. An admin may do everything. A role for a system alone is written as operator:crm, and several have spaces between; an admin is one of all systems. The password is asked for at the terminal; else it is the first line of standard input:
 
   tidemill user add ada --role admin
+  tidemill user add bob --role 'viewer operator:crm operator:delivery'
   tidemill user add ci-person < password-file`
 }
 

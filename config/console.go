@@ -36,7 +36,7 @@ type Provider struct {
 	Scopes       []string          `yaml:"scopes" help:"what is asked for, beside openid; empty: profile and email"`
 	NameClaim    string            `yaml:"name_claim" help:"the claim that a person is called by; it must not be one that people can change by themselves; empty: email, which must not be unverified"`
 	GroupsClaim  string            `yaml:"groups_claim" help:"the claim that lists a person's groups, or the path to it with dots, such as realm_access.roles; empty: groups"`
-	Roles        map[string]string `yaml:"roles" help:"the role of those who are in a group, viewer, operator or admin; the highest one counts, and who is in none of them is refused"`
+	Roles        map[string]string `yaml:"roles" help:"the role of those who are in a group: viewer, operator or admin, or of single systems as \"viewer operator:crm\"; those of all their groups count together, and who is in none of them is refused"`
 }
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
@@ -61,7 +61,7 @@ func (c *Loaded) checkProviders() (errs []error) {
 		}
 		fail(len(p.Roles) > 0, "roles is missing: without it nobody has a role, and nobody is let in")
 		for group, role := range p.Roles {
-			fail(group != "" && slices.Contains([]string{"viewer", "operator", "admin"}, role), "roles: %s: %s", group, Invalid(role, "viewer, operator or admin"))
+			fail(group != "" && role != "", "roles: %q: a group and its role have names", group)
 		}
 	}
 	return errs

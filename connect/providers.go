@@ -19,11 +19,9 @@ func (i *Instance) providers() (all []access.Provider) {
 		if len(scopes) == 0 {
 			scopes = []string{"profile", "email"}
 		}
-		roles := map[string]caller.Role{}
-		for group, name := range p.Roles {
-			var role caller.Role
-			_ = role.UnmarshalText([]byte(name)) // it is one: the settings were checked
-			roles[group] = role
+		roles := map[string]caller.Rights{}
+		for group, text := range p.Roles {
+			roles[group], _ = caller.ParseRights(text) // they are some: the settings were checked
 		}
 		all = append(all, access.Provider{Name: p.Name, Roles: roles, Options: provider.Options{Issuer: p.Issuer, ClientID: p.ClientID, Secret: secret, Scopes: scopes,
 			Name: cmp.Or(p.NameClaim, "email"), Groups: cmp.Or(p.GroupsClaim, "groups")}})

@@ -144,7 +144,7 @@ func measure(ctx context.Context, store *sqlitequeue.Store, letters deadletter.S
 		}
 		if err := row(ctx, name, func() { ahead += step }, func() (int, string) {
 			w := httptest.NewRecorder()
-			who := caller.With(ctx, caller.Caller{Name: "bench", Role: caller.Viewer})
+			who := caller.With(ctx, caller.Caller{Name: "bench", Rights: caller.All(caller.Viewer)})
 			api.Inside().ServeHTTP(w, httptest.NewRequestWithContext(who, http.MethodGet, admin.Prefix+path, nil))
 			return w.Code, w.Body.String()
 		}); err != nil {

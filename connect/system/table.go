@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console"
 )
 
@@ -54,7 +55,7 @@ func (t Table) Configured(c *config.Loaded) (names []string) {
 // Check refuses what some systems cannot start with and config.Load does not look at, because it
 // is no mistake where they do not run. It connects to nothing.
 func (t Table) Check(c *config.Loaded, systems []string) error {
-	var errs []error
+	errs := []error{t.checkRoles(c)}
 	for _, name := range systems {
 		if err := t.Has(name); err != nil {
 			errs = append(errs, fmt.Errorf("systems (from %s): %w", c.From["systems"], err))
@@ -63,6 +64,23 @@ func (t Table) Check(c *config.Loaded, systems []string) error {
 	for _, s := range t.Of(systems) {
 		if s.Check != nil {
 			errs = append(errs, s.Check(c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkRoles refuses roles of groups that are none, or that name no system of the table.
+func (t Table) checkRoles(c *config.Loaded) error {
+	var errs []error
+	for i, p := range c.Console.OIDC {
+		for group, text := range p.Roles {
+			rights, err := caller.ParseRights(text)
+			for _, name := range rights.Named() {
+				err = cmp.Or(err, t.Has(name))
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: roles: %s: %w", c.Element("console.oidc", i), group, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -94,6 +112,7 @@ func (t Table) Rooms(running map[string]admin.Room) (all []admin.Room) {
 		if !runs || room.Does == nil {
 			room = admin.Room{Missing: cmp.Or(room.Missing, s.Missing), Does: s.Operations}
 		}
+		room.System = s.Name
 		all = append(all, room)
 	}
 	return all

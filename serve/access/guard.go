@@ -136,10 +136,10 @@ func (g *Guard) from(r *http.Request) netip.Addr { return request.Address(r, g.o
 // of is the caller whose grant it is.
 func of(s *access.Grant, via string, from netip.Addr) (caller.Caller, error) {
 	c := caller.Caller{Name: s.Name, Via: via, From: from}
-	if err := c.Role.UnmarshalText([]byte(s.Role)); err != nil {
+	if err := c.Rights.UnmarshalText([]byte(s.Role)); err != nil {
 		return caller.Caller{}, err
 	}
-	c.Payloads = c.Role.May(caller.Operator)
+	c.Payloads = c.Rights.MayAny(caller.Operator)
 	return c, nil
 }
 

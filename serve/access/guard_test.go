@@ -109,7 +109,7 @@ func TestAUserLogsInAndIsKnownByTheCookieUntilTheyLeave(t *testing.T) {
 	w := newWorld(t, nil)
 	who, c, err := w.enter(from(http.MethodPost), access.Proof{Name: "ada", Password: password})
 	w.is(err, 0)
-	if who.Name != "ada" || who.Role != caller.Operator || !who.Payloads || who.Via != "password" || who.From.String() != "127.0.0.1" || who.Session == "" || !who.Entered.Equal(w.now) {
+	if who.Name != "ada" || who.Rights != caller.All(caller.Operator) || !who.Payloads || who.Via != "password" || who.From.String() != "127.0.0.1" || who.Session == "" || !who.Entered.Equal(w.now) {
 		t.Errorf("who came in is %+v", who)
 	}
 	if c.Name != "tidemill" || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Secure || len(c.Value) < 50 {
@@ -143,7 +143,7 @@ func TestWrongProofsAreAnsweredTheSame(t *testing.T) {
 		t.Errorf("they are told apart: %v", texts)
 	}
 	for _, l := range w.told {
-		if l.Err == nil || l.Who.Role != caller.Nobody || l.Who.Via != "password" {
+		if l.Err == nil || l.Who.Rights != caller.All(caller.Nobody) || l.Who.Via != "password" {
 			t.Errorf("told %+v", l)
 		}
 	}
@@ -188,7 +188,7 @@ func TestALoginEndsTheSessionBefore(t *testing.T) {
 	_, err = w.Caller(from(http.MethodGet, first))
 	w.is(err, http.StatusUnauthorized)
 	who, err := w.Caller(from(http.MethodGet, second))
-	if w.is(err, 0); who.Name != "key:admin" || who.Via != "key" || who.Role != caller.Admin {
+	if w.is(err, 0); who.Name != "key:admin" || who.Via != "key" || who.Rights != caller.All(caller.Admin) {
 		t.Errorf("the caller is %+v", who)
 	}
 }
@@ -203,15 +203,15 @@ func TestASessionOfTheKeyEndsWithTheKey(t *testing.T) {
 
 func TestATokenIsShownWithEachRequestOrBeginsASession(t *testing.T) {
 	w := newWorld(t, nil)
-	ctx := caller.With(t.Context(), caller.Caller{Name: "root", Role: caller.Admin})
-	secret, g, err := w.NewToken(ctx, "ci", caller.Viewer, w.now.Add(time.Hour))
+	ctx := caller.With(t.Context(), caller.Caller{Name: "root", Rights: caller.All(caller.Admin)})
+	secret, g, err := w.NewToken(ctx, "ci", caller.All(caller.Viewer), w.now.Add(time.Hour))
 	if w.is(err, 0); g.By != "root" || !strings.HasPrefix(secret, access.TokenPrefix) {
 		t.Errorf("the token is %+v", g)
 	}
 	r := from(http.MethodGet)
 	r.Header.Set("Authorization", "Bearer "+secret)
 	who, err := w.Caller(r)
-	if w.is(err, 0); who.Name != "token:ci" || who.Role != caller.Viewer || who.Payloads || who.Via != "token" || who.Session != "" {
+	if w.is(err, 0); who.Name != "token:ci" || who.Rights != caller.All(caller.Viewer) || who.Payloads || who.Via != "token" || who.Session != "" {
 		t.Errorf("the caller is %+v", who)
 	}
 	if g, err := w.store.Get(t.Context(), state.Token, g.ID); err != nil || !g.Used.Equal(w.now) {
@@ -233,7 +233,7 @@ func TestATokenIsShownWithEachRequestOrBeginsASession(t *testing.T) {
 
 func TestARevokedTokenLetsNobodyIn(t *testing.T) {
 	w := newWorld(t, nil)
-	secret, g, err := w.NewToken(t.Context(), "ci", caller.Viewer, time.Time{})
+	secret, g, err := w.NewToken(t.Context(), "ci", caller.All(caller.Viewer), time.Time{})
 	w.is(err, 0)
 	c := w.in(access.Proof{Token: secret})
 	if _, err := w.store.Remove(t.Context(), state.Token, g.ID); err != nil {
@@ -258,7 +258,7 @@ func TestALinkLetsInOnceOnThisMachine(t *testing.T) {
 	_, _, err = w.enter(elsewhere, access.Proof{Link: secret})
 	w.is(err, http.StatusForbidden)
 	who, c, err := w.enter(from(http.MethodPost), access.Proof{Link: secret})
-	if w.is(err, 0); who.Name != "local" || who.Role != caller.Admin || who.Via != "link" {
+	if w.is(err, 0); who.Name != "local" || who.Rights != caller.All(caller.Admin) || who.Via != "link" {
 		t.Errorf("who came in is %+v", who)
 	}
 	_, _, err = w.enter(from(http.MethodPost), access.Proof{Link: secret})

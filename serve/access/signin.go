@@ -33,7 +33,7 @@ const (
 type Provider struct {
 	Name string // in addresses, and before the names of people
 	provider.Options
-	Roles map[string]caller.Role // of those who are in a group
+	Roles map[string]caller.Rights // of those who are in a group
 }
 
 var _ SignIn = (*Guard)(nil)
@@ -65,12 +65,12 @@ func (p *Provider) print() string {
 	return access.IDOf(string(b))
 }
 
-// role is the highest of those that groups have; nobody: they have none.
-func (p *Provider) role(groups []string) (role caller.Role) {
+// rights are those that the groups have together; the zero value: they have none.
+func (p *Provider) rights(groups []string) (r caller.Rights) {
 	for _, g := range groups {
-		role = max(role, p.Roles[g])
+		r = r.With(p.Roles[g])
 	}
-	return role
+	return r
 }
 
 // begun is a login that a browser began at a provider, as its cookie says. What the provider is told
@@ -196,11 +196,11 @@ func (g *Guard) finish(w http.ResponseWriter, r *http.Request, name string) (*be
 	g.tries.forgive(true, from)
 	set := g.provider(name)
 	s := &access.Grant{Name: name + ":" + person.Name, By: byProvider, Hash: set.print(), Entered: milli(person.Entered)}
-	role := set.role(person.Groups)
-	if role == caller.Nobody {
+	rights := set.rights(person.Groups)
+	if rights == (caller.Rights{}) {
 		return b, s, operation.Refuse(http.StatusForbidden, "%s is known to %s, and is in no group that has a role here. An admin gives a group a role by console.oidc, roles", s.Name, name)
 	}
-	s.Role = role.String()
+	s.Role = rights.String()
 	return b, s, nil
 }
 

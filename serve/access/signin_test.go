@@ -25,7 +25,7 @@ import (
 func corp(t *testing.T, change func(*access.Provider)) (*world, *providertest.Issuer) {
 	t.Helper()
 	at := providertest.New(t)
-	p := access.Provider{Name: "corp", Roles: map[string]caller.Role{"everyone": caller.Viewer, "support": caller.Operator, "sre": caller.Admin},
+	p := access.Provider{Name: "corp", Roles: map[string]caller.Rights{"everyone": caller.All(caller.Viewer), "support": caller.All(caller.Operator), "sre": caller.All(caller.Admin), "crm": caller.For(caller.Operator, "crm"), "shipping": caller.For(caller.Viewer, "delivery")},
 		Options: provider.Options{Issuer: at.URL, ClientID: providertest.Client, Secret: tidemill.NewSecret(providertest.Secret), Scopes: []string{"openid", "email"}, Name: "email", Groups: "groups"}}
 	if change != nil {
 		change(&p)
@@ -104,7 +104,7 @@ func TestSomebodyLogsInAtAProvider(t *testing.T) {
 		t.Fatalf("back to %q, with %v", back, session)
 	}
 	who, err := w.Caller(from(http.MethodGet, session))
-	if w.is(err, 0); who.Name != "corp:ada@example.com" || who.Role != caller.Operator || who.Via != "oidc" || !who.Entered.Equal(w.now) {
+	if w.is(err, 0); who.Name != "corp:ada@example.com" || who.Rights != caller.All(caller.Operator) || who.Via != "oidc" || !who.Entered.Equal(w.now) {
 		t.Errorf("who came in is %+v", who)
 	}
 	all, err := w.store.List(t.Context(), state.Session, "")
@@ -117,26 +117,27 @@ func TestSomebodyLogsInAtAProvider(t *testing.T) {
 	}
 }
 
-func TestTheHighestRoleOfTheGroupsCountsAndWithoutOneNobodyIsLetIn(t *testing.T) {
+func TestTheRolesOfAllGroupsCountAndWithoutOneNobodyIsLetIn(t *testing.T) {
 	for _, k := range []struct {
 		groups any
-		want   caller.Role
-	}{{[]string{"sre", "everyone"}, caller.Admin}, {[]string{"everyone"}, caller.Viewer}, {"support", caller.Operator}, {[]string{"others", "SRE"}, caller.Nobody}, {nil, caller.Nobody}, {map[string]any{"sre": 1}, caller.Nobody}, {[]any{7}, caller.Nobody}} {
+		want   string
+	}{{[]string{"sre", "everyone"}, "admin"}, {[]string{"everyone"}, "viewer"}, {"support", "operator"}, {[]string{"shipping", "crm"}, "operator:crm viewer:delivery"}, {[]string{"everyone", "crm", "shipping"}, "viewer operator:crm"},
+		{[]string{"others", "SRE"}, ""}, {nil, ""}, {map[string]any{"sre": 1}, ""}, {[]any{7}, ""}} {
 		w, at := corp(t, nil)
 		at.Person["groups"] = k.groups
 		_, session, err := w.finish(w.trip(""))
-		if k.want == caller.Nobody {
+		if k.want == "" {
 			w.is(err, http.StatusForbidden)
 			if session != nil || err != nil && !strings.Contains(err.Error(), "corp:ada@example.com is known to corp, and is in no group that has a role here") {
 				t.Errorf("%v: %v", k.groups, err)
 			}
-			if last := w.told[len(w.told)-1]; last.Err == nil || last.Who.Name != "corp:ada@example.com" || last.Who.Role != caller.Nobody {
+			if last := w.told[len(w.told)-1]; last.Err == nil || last.Who.Name != "corp:ada@example.com" || last.Who.Rights != (caller.Rights{}) {
 				t.Errorf("told %+v", last)
 			}
 			continue
 		}
 		w.is(err, 0)
-		if who, err := w.Caller(from(http.MethodGet, session)); err != nil || who.Role != k.want {
+		if who, err := w.Caller(from(http.MethodGet, session)); err != nil || who.Rights.String() != k.want {
 			t.Errorf("%v: %+v, %v", k.groups, who, err)
 		}
 	}
@@ -352,10 +353,10 @@ func TestASessionEndsWithWhatIsConfiguredOfItsProvider(t *testing.T) {
 	w, at := corp(t, nil)
 	_, session, err := w.finish(w.trip(""))
 	w.is(err, 0)
-	same := access.Provider{Name: "corp", Roles: map[string]caller.Role{"everyone": caller.Viewer, "support": caller.Operator, "sre": caller.Admin},
+	same := access.Provider{Name: "corp", Roles: map[string]caller.Rights{"everyone": caller.All(caller.Viewer), "support": caller.All(caller.Operator), "sre": caller.All(caller.Admin), "crm": caller.For(caller.Operator, "crm"), "shipping": caller.For(caller.Viewer, "delivery")},
 		Options: provider.Options{Issuer: at.URL, ClientID: providertest.Client, Secret: tidemill.NewSecret("another"), Name: "email", Groups: "groups"}}
 	fewer := same
-	fewer.Roles = map[string]caller.Role{"everyone": caller.Viewer}
+	fewer.Roles = map[string]caller.Rights{"everyone": caller.All(caller.Viewer)}
 	for name, k := range map[string]struct {
 		has  []access.Provider
 		want int

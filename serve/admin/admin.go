@@ -130,6 +130,7 @@ type API struct {
 
 // Room is a part of the API, which an instance may not have.
 type Room struct {
+	System  string // whose it is: all in it concerns that system; empty: each operation says what it concerns
 	Missing string // why it is not here; empty: it is
 	Does    []operation.Handler
 }
@@ -162,6 +163,10 @@ func New(p Parts) *API {
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
 	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
+			if r.System != "" {
+				own := *h.Description
+				own.System, h.Description = r.System, &own
+			}
 			a.does = append(a.does, h)
 			do := func(w http.ResponseWriter, req *http.Request) {
 				var err error = operation.Refuse(http.StatusNotFound, "%s", r.Missing)
@@ -173,7 +178,9 @@ func New(p Parts) *API {
 				}
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
-				if err := a.may(caller.From(req.Context()), h.Description); err != nil {
+				who := caller.From(req.Context())
+				req = req.WithContext(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}))
+				if err := a.may(who, h.Description); err != nil {
 					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)
 				} else if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
@@ -192,14 +199,25 @@ func New(p Parts) *API {
 // may says why a caller may not do something; nil: they may.
 func (a *API) may(who caller.Caller, d *operation.Description) error {
 	switch {
-	case who.Role.May(d.Role) && d.Fresh && !who.Fresh(a.now(), operation.FreshFor):
+	case d.May(who.Rights) && d.Fresh && !who.Fresh(a.now(), operation.FreshFor):
 		return operation.NeedLogin(d.ID)
-	case who.Role.May(d.Role):
+	case d.May(who.Rights):
 		return nil
-	case who.Role == caller.Nobody:
+	case who.Rights == (caller.Rights{}):
 		return operation.Refuse(http.StatusUnauthorized, "nobody is logged in: %s needs the role %v", d.ID, d.Role)
 	}
-	return operation.Refuse(http.StatusForbidden, "%s needs the role %v, and %s has the role %v", d.ID, d.Role, who.Name, who.Role)
+	return operation.Refuse(http.StatusForbidden, "%s needs the role %v%s, and %s has the role %v", d.ID, d.Role, forWhich(d, who), who.Name, who.Rights)
+}
+
+// forWhich says for which systems an operation needs its role, to somebody who has roles for some.
+func forWhich(d *operation.Description, who caller.Caller) string {
+	switch {
+	case who.Rights.Whole() || d.System == operation.Each:
+		return ""
+	case d.System == "":
+		return " for all systems"
+	}
+	return " for " + d.System
 }
 
 // Operations are all that the API does.

@@ -19,8 +19,8 @@ func (a *API) SignIn() access.SignIn { return a.guard }
 func (a *API) GuardByToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.guard.Token(r)
-		if err == nil && !who.Role.May(caller.Admin) {
-			err = operation.Refuse(http.StatusForbidden, "profiles need the role %v, and %s has the role %v", caller.Admin, who.Name, who.Role)
+		if err == nil && !who.Rights.May(caller.Admin, "") {
+			err = operation.Refuse(http.StatusForbidden, "profiles need the role %v, and %s has the role %v", caller.Admin, who.Name, who.Rights)
 		}
 		if err != nil {
 			a.fail(w, r, err)

@@ -48,18 +48,8 @@ func (w *wanted) add(kind int, a api.Attention, since time.Time) {
 	w.of[kind] = append(w.of[kind], a)
 }
 
-// attention is what wants it, the worst first.
-func (a *API) attention(systems []api.SystemOverview, books [][]booksOf, queues []queueOf, now time.Time) []api.Attention {
-	w := &wanted{now: now}
-	for i, s := range systems {
-		wantedByBooks(w, s, books[i])
-		for _, e := range a.systems()[i].Pipelines {
-			a.wantedByPipeline(w, s.Name, e)
-		}
-	}
-	for i := range queues {
-		a.wantedByQueue(w, &queues[i])
-	}
+// all are those things, the worst first.
+func (w *wanted) all() []api.Attention {
 	all := []api.Attention{}
 	for _, of := range w.of {
 		all = append(all, of...)

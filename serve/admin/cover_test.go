@@ -25,7 +25,7 @@ const marker = "m4rk3r"
 func (d *desk) viewer(path string) string {
 	d.Helper()
 	w, r := httptest.NewRecorder(), request(http.MethodGet, admin.Prefix+path, "")
-	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Viewer})))
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)})))
 	asDescribed(d.T, r, w)
 	return d.good(w)
 }

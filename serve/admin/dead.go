@@ -19,7 +19,7 @@ import (
 
 // deadLetters is what the API does of dead letters.
 func (a *API) deadLetters() Room {
-	return Room{in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), []operation.Handler{
+	return Room{Missing: in(a.Letters != nil || len(a.OwnLetters) > 0, "this instance keeps no dead letters"), Does: []operation.Handler{
 		api.ListDead.CountedBy(a.dead, a.countDead),
 		api.GroupDead.By(a.groups),
 		api.GetDead.By(a.letter),
@@ -113,6 +113,17 @@ func (a *API) chosenIn(ctx context.Context, ids []string, q *api.Dead) (f deadle
 	if f, err = a.chosen(ctx, ids, q); err != nil {
 		return f, nil, err
 	}
+	may := sightOf(ctx)
+	f.Only = a.pipelines(may)
+	if q.System != "" {
+		err = may.refuse(q.System, "system", q.System)
+	}
+	if err == nil && f.Pipeline != "" {
+		err = may.refuse(a.systemOf(f.Pipeline), "pipeline", f.Pipeline)
+	}
+	if err != nil {
+		return f, nil, err
+	}
 	if stores, err = a.stores(q.System, f); err != nil {
 		return f, nil, err
 	}
@@ -171,17 +182,28 @@ func (a *API) letter(ctx context.Context, q *api.OneDead) (api.DeadLetter, error
 // many in each, the oldest. Several are refused.
 func (a *API) named(ctx context.Context, q *api.OneDead, most int) (found *deadletter.Letter, in deadletter.Store, err error) {
 	name := q.Letter
-	f := deadletter.Filter{Pipeline: q.Pipeline, IDs: []string{name}, Max: most}
+	may := sightOf(ctx)
+	if q.System != "" {
+		if err := may.refuse(q.System, "system", q.System); err != nil {
+			return nil, nil, err
+		}
+	}
+	f := deadletter.Filter{Only: a.pipelines(may.looking()), Pipeline: q.Pipeline, IDs: []string{name}, Max: most}
 	stores, err := a.stores(q.System, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	if seq, err := strconv.ParseInt(name, 10, 64); err == nil {
-		if found, in, err = only(ctx, stores, deadletter.Filter{Pipeline: f.Pipeline, Seqs: []int64{seq}}, name); err != nil || found != nil {
-			return found, in, err
-		}
+	if seq, err2 := strconv.ParseInt(name, 10, 64); err2 == nil {
+		found, in, err = only(ctx, stores, deadletter.Filter{Only: f.Only, Pipeline: f.Pipeline, Seqs: []int64{seq}}, name)
 	}
-	if found, in, err = only(ctx, stores, f, name); err == nil && found == nil {
+	if err == nil && found == nil {
+		found, in, err = only(ctx, stores, f, name)
+	}
+	switch {
+	case err != nil:
+	case found != nil:
+		err = may.refuse(a.systemOf(found.Pipeline), "the dead letter", name)
+	default:
 		where := ""
 		if f.Pipeline != "" {
 			where = " of pipeline " + f.Pipeline

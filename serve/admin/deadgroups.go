@@ -16,7 +16,7 @@ func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups
 	}
 	var all deadletter.Groups
 	for _, s := range stores {
-		some, err := s.Groups(ctx)
+		some, err := s.Groups(ctx, a.pipelines(sightOf(ctx)))
 		if err != nil {
 			return out, err
 		}

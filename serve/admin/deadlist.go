@@ -44,7 +44,7 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 				switch {
 				case err != nil:
 				case q.Format == "export":
-					out.Position, out.Export = a.keyOf(s, l), a.export(l)
+					out.Position, out.System, out.Export = a.keyOf(s, l), a.systemOf(l.Pipeline), a.export(l)
 				default:
 					out.Position, out.DeadLetter = a.keyOf(s, l), a.show(l, false)
 				}

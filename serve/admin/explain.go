@@ -16,11 +16,12 @@ func (a *API) explain(ctx context.Context, q *api.OneEvent) (out api.Explanation
 	if q.ID == "" || q.System == "" {
 		return out, operation.Refuse(http.StatusBadRequest, "say which event: system=… and id=…, and owner=… where it has one")
 	}
-	i := slices.IndexFunc(a.Finds, func(f answer.Finds) bool { return f.System == q.System })
+	finds := a.findsFor(ctx)
+	i := slices.IndexFunc(finds, func(f answer.Finds) bool { return f.System == q.System })
 	if i < 0 {
-		return out, a.noSystem(q.System)
+		return out, noSystem(q.System, finds)
 	}
-	f := a.Finds[i]
+	f := finds[i]
 	if f.Finder == nil {
 		return out, operation.Refuse(http.StatusNotFound, "%s", cmp.Or(f.Missing, "it has nothing to explain"))
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
-	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -26,7 +25,7 @@ type standing struct {
 	history *figures.Store
 	books   []*figures.Latest[[]booksOf] // of each system
 	queues  *figures.Latest[[]queueOf]   // nil: there are none
-	owners  *figures.Latest[[]api.WaitingOwner]
+	owners  *figures.Latest[[]ownersOf]
 
 	begun sync.WaitGroup // readings
 	end   context.CancelFunc

@@ -51,7 +51,7 @@ func (a *API) find(ctx context.Context, q *api.FindQuery) (out api.FoundThings, 
 	if q.ID == "" {
 		return out, operation.Refuse(http.StatusBadRequest, "say what to look for: q=…")
 	}
-	all, err := a.lookups(q)
+	all, err := a.lookups(ctx, q)
 	if err != nil {
 		return out, err
 	}
@@ -127,7 +127,7 @@ func lookUp(ctx context.Context, all []systemic) []found {
 }
 
 // lookups are those of what is of all systems, which are quick, and of the systems that are meant.
-func (a *API) lookups(q *api.FindQuery) (all []systemic, err error) {
+func (a *API) lookups(ctx context.Context, q *api.FindQuery) (all []systemic, err error) {
 	all = append(all, systemic{a.lookForLetters(q), ""})
 	if q.System == "" {
 		for _, l := range []answer.Lookup{a.lookForJobs(q), a.lookForQueue(q), a.lookForOwner(q),
@@ -136,7 +136,8 @@ func (a *API) lookups(q *api.FindQuery) (all []systemic, err error) {
 		}
 	}
 	known := q.System == ""
-	for _, f := range a.Finds {
+	finds := a.findsFor(ctx)
+	for _, f := range finds {
 		if q.System != "" && q.System != f.System {
 			continue
 		}
@@ -150,15 +151,21 @@ func (a *API) lookups(q *api.FindQuery) (all []systemic, err error) {
 		}
 	}
 	if !known {
-		return nil, a.noSystem(q.System)
+		return nil, noSystem(q.System, finds)
 	}
 	return all, nil
 }
 
+// findsFor are how things are found of the systems that a request may look at.
+func (a *API) findsFor(ctx context.Context) []answer.Finds {
+	may := sightOf(ctx)
+	return slices.DeleteFunc(slices.Clone(a.Finds), func(f answer.Finds) bool { return !may.of(f.System) })
+}
+
 // noSystem refuses the name of a system that there is not.
-func (a *API) noSystem(name string) error {
+func noSystem(name string, finds []answer.Finds) error {
 	var names []string
-	for _, f := range a.Finds {
+	for _, f := range finds {
 		names = append(names, f.System)
 	}
 	return operation.Refuse(http.StatusNotFound, "there is no system %q; there are %s", name, answer.OrNone(names))
@@ -171,9 +178,10 @@ func (a *API) lookForLetters(q *api.FindQuery) answer.Lookup {
 		return answer.Lookup{Where: where, Not: "this instance keeps no dead letters"}
 	}
 	return answer.Lookup{Where: where, Do: func(ctx context.Context) (hits []api.Thing, err error) {
-		filters := []deadletter.Filter{{IDs: []string{q.ID}, Max: findMost}}
+		only := a.pipelines(sightOf(ctx))
+		filters := []deadletter.Filter{{Only: only, IDs: []string{q.ID}, Max: findMost}}
 		if n, err := strconv.ParseInt(q.ID, 10, 64); err == nil {
-			filters = append(filters, deadletter.Filter{Seqs: []int64{n}, Max: findMost})
+			filters = append(filters, deadletter.Filter{Only: only, Seqs: []int64{n}, Max: findMost})
 		}
 		owner := q.Owner
 		if id, err := a.projectNamed(ctx, q.Owner); err == nil && id != uuid.Nil {
@@ -212,7 +220,7 @@ func (a *API) lookForJobs(q *api.FindQuery) answer.Lookup {
 		return answer.Lookup{Where: where, Not: "this instance has no queues to show"}
 	}
 	return answer.Lookup{Where: where, Do: func(ctx context.Context) (hits []api.Thing, err error) {
-		names, err := a.Queues.Queues(ctx)
+		names, err := a.queueNames(ctx, sightOf(ctx))
 		if err != nil {
 			return nil, err
 		}
@@ -285,7 +293,7 @@ func (a *API) lookForQueue(q *api.FindQuery) answer.Lookup {
 		return answer.Lookup{Where: "names of queues", Not: "this instance has no queues to show"}
 	}
 	return answer.Lookup{Where: "names of queues", Do: func(ctx context.Context) ([]api.Thing, error) {
-		names, err := a.Queues.Queues(ctx)
+		names, err := a.queueNames(ctx, sightOf(ctx))
 		if err != nil || !slices.Contains(names, q.ID) {
 			return nil, err
 		}

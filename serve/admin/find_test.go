@@ -202,7 +202,7 @@ func TestAScanGoesOnAndSearchesPayloadsOnlyForWhoMaySeeThem(t *testing.T) {
 	for i := range 30 {
 		add(t, queues, &tidemill.Message{ID: fmt.Sprint("job ", i), Tenant: []string{"shop", "club"}[i%2], To: []string{"a", "b", "c"}[i%3], Payload: fmt.Appendf(nil, "mail%d@x", i)})
 	}
-	may, not := caller.Caller{Name: "ada", Role: caller.Operator, Payloads: true}, caller.Caller{Name: "bob", Role: caller.Operator}
+	may, not := caller.Caller{Name: "ada", Rights: caller.All(caller.Operator), Payloads: true}, caller.Caller{Name: "bob", Rights: caller.All(caller.Operator)}
 	if hits, looked, _ := d.scans(may, "q=mail7%40x"); len(hits) != 1 || hits[0] != "job job 7" || looked != 30 {
 		t.Errorf("by payload: %q of %d", hits, looked)
 	}
@@ -217,7 +217,7 @@ func TestAScanGoesOnAndSearchesPayloadsOnlyForWhoMaySeeThem(t *testing.T) {
 	}
 	r := httptest.NewRequest(http.MethodGet, admin.Prefix+"find/scan?q=a", nil)
 	w := httptest.NewRecorder()
-	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), caller.Caller{Name: "eve", Role: caller.Viewer})))
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), caller.Caller{Name: "eve", Rights: caller.All(caller.Viewer)})))
 	if w.Code != http.StatusForbidden {
 		t.Errorf("a viewer scans: %d", w.Code)
 	}

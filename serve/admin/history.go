@@ -23,16 +23,24 @@ func (a *API) figuring() Room {
 	}}
 }
 
-func (a *API) histories(context.Context, *operation.None) (iter.Seq2[api.Figures, error], error) {
+func (a *API) histories(ctx context.Context, _ *operation.None) (iter.Seq2[api.Figures, error], error) {
 	names, _ := a.standing.history.Names()
 	for _, p := range a.partnerNames() {
 		if _, ok := slices.BinarySearch(names, a.seriesOf(partnerSeries+p)); ok {
 			names = append(names, partnerSeries+p)
 		}
 	}
+	may := sightOf(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !may.of(a.systemOfSeries(name)) })
 	return answer.Listed(names, func(name *string) api.Figures {
 		return api.Figures{Series: *name, Rates: a.ratesOf(*name)}
 	}), nil
+}
+
+// systemOfSeries is the system that a series is of; empty: not known.
+func (a *API) systemOfSeries(name string) string {
+	_, of, _ := strings.Cut(a.seriesOf(name), ":")
+	return a.systemOf(of)
 }
 
 // ratesOf are the rates of a series; nil: they are not known.
@@ -44,14 +52,14 @@ func (a *API) ratesOf(series string) *api.Rates {
 	return &api.Rates{In: r.In, Out: r.Out, Failed: r.Failed}
 }
 
-func (a *API) historyOf(_ context.Context, q *api.HistoryOf) (out api.History, err error) {
+func (a *API) historyOf(ctx context.Context, q *api.HistoryOf) (out api.History, err error) {
 	span, step := figures.Hour, figures.Step
 	if q.Span == "24h" {
 		span, step = figures.Day, figures.LongStep
 	}
 	points, since, ok := a.standing.history.History(a.seriesOf(q.Series), span)
-	if !ok {
-		return out, a.noHistory(q.Series)
+	if !ok || !sightOf(ctx).of(a.systemOfSeries(q.Series)) {
+		return out, a.noHistory(ctx, q.Series)
 	}
 	out = api.History{Series: q.Series, Step: step.Seconds(), Since: answer.When(since), AsOf: a.Now().UTC(), Here: a.countedHere(q.Series), Points: []api.Point{}}
 	for _, p := range points {
@@ -61,12 +69,12 @@ func (a *API) historyOf(_ context.Context, q *api.HistoryOf) (out api.History, e
 }
 
 // noHistory says why there is none.
-func (a *API) noHistory(series string) error {
+func (a *API) noHistory(ctx context.Context, series string) error {
 	names, leftOut := a.standing.history.Names()
 	switch {
 	case a.standing.history.Since().IsZero():
 		return operation.Refuse(http.StatusNotFound, "nothing is known of %q yet: this instance has counted nothing so far, ask again in %v", series, figures.Step)
-	case leftOut > 0:
+	case leftOut > 0 && sightOf(ctx).all():
 		return operation.Refuse(http.StatusNotFound, "nothing is known of %q: %d histories are kept, and %d more are left out", series, len(names), leftOut)
 	}
 	return operation.Refuse(http.StatusNotFound, "there is no history of %q: there are those of GET %shistory", series, Prefix)

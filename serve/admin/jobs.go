@@ -26,6 +26,13 @@ func (a *API) jobsOf(ctx context.Context, name string, ids []string, q *api.Jobs
 	return f, err
 }
 
+// showJob shows a job, and whose it is.
+func (a *API) showJob(j *queue.Job, whole bool) api.Job {
+	out := answer.ShowJob(j, whole)
+	out.System = a.systemOf(j.To)
+	return out
+}
+
 // jobs lists a queue's jobs: those of a state, or all that have not ended.
 func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, error], error) {
 	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
@@ -37,7 +44,7 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 	}
 	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
 	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job {
-		out := answer.ShowJob(j, false)
+		out := a.showJob(j, false)
 		out.Position = fmt.Sprintf("%d/%d", j.Mark.Hi, j.Mark.Lo)
 		return out
 	}), nil
@@ -65,7 +72,7 @@ func (a *API) job(ctx context.Context, q *api.OneJob) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
-	return answer.ShowJob(j, true), nil
+	return a.showJob(j, true), nil
 }
 
 // jobOf finds a job. Without a tenant it is looked for among all, which takes longer, and has to be
@@ -116,7 +123,7 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	if j, err = a.Queues.Look(ctx, n); err != nil {
 		return out, answer.Answerable(err)
 	}
-	return answer.ShowJob(j, true), nil
+	return a.showJob(j, true), nil
 }
 
 func (a *API) retryJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {

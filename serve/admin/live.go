@@ -25,8 +25,11 @@ const liveTold = 2 * live.PerSecond
 const noLive = "nothing is sampled in this instance"
 
 // live shows what becomes of events now.
-func (a *API) live(_ context.Context, q *api.LiveFilter) (out api.Live, err error) {
-	s, err := a.Fates.Look(live.Filter{System: q.System, Owner: q.Owner, Type: q.Type})
+func (a *API) live(ctx context.Context, q *api.LiveFilter) (out api.Live, err error) {
+	if err := a.liveOf(ctx, q); err != nil {
+		return out, err
+	}
+	s, err := a.Fates.Look(live.Filter{Among: sightOf(ctx).some(), System: q.System, Owner: q.Owner, Type: q.Type})
 	if errors.Is(err, live.ErrLooks) {
 		p := operation.Refuse(http.StatusServiceUnavailable, "%v", err)
 		p.After = int(live.Unseen / time.Second)
@@ -50,8 +53,16 @@ func (a *API) live(_ context.Context, q *api.LiveFilter) (out api.Live, err erro
 	return out, err
 }
 
+// liveOf refuses a filter of a system that the caller may not look at.
+func (a *API) liveOf(ctx context.Context, q *api.LiveFilter) error {
+	if q.System == "" {
+		return nil
+	}
+	return sightOf(ctx).refuse(q.System, "system", q.System)
+}
+
 // liveTopic is how the topic live is read, or live:FILTER with a filter in the form of a query.
-func (a *API) liveTopic(filter string) (func(context.Context) (api.StreamEvent, error), error) {
+func (a *API) liveTopic(ctx context.Context, filter string) (func(context.Context) (api.StreamEvent, error), error) {
 	values, err := url.ParseQuery(filter)
 	q := api.LiveFilter{System: values.Get("system"), Owner: values.Get("owner"), Type: values.Get("type")}
 	for _, name := range []string{"system", "owner", "type"} {
@@ -59,6 +70,9 @@ func (a *API) liveTopic(filter string) (func(context.Context) (api.StreamEvent, 
 	}
 	if err != nil || len(values) > 0 {
 		return nil, operation.Refuse(http.StatusBadRequest, "the topic live:%.120s has no filter of system, owner and type, such as system=delivery&owner=shop", filter)
+	}
+	if err := a.liveOf(ctx, &q); err != nil {
+		return nil, err
 	}
 	return func(ctx context.Context) (e api.StreamEvent, err error) {
 		l, err := a.live(ctx, &q)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
@@ -129,7 +130,7 @@ func (a *API) entryOf(w http.ResponseWriter, r *http.Request, most int64) (*ledg
 		return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	print := sha256.Sum256(slices.Concat([]byte(strings.Join([]string{r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get(operation.IfMatch), ""}, "\n")), body))
+	print := sha256.Sum256(slices.Concat([]byte(strings.Join([]string{r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get(operation.IfMatch), caller.From(r.Context()).Rights.String(), ""}, "\n")), body))
 	return &ledger.Entry{Key: key, Print: print[:]}, nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 // operations is what the API does of operations.
 func (a *API) operations() Room {
-	return Room{in(a.Bulk != nil, "this instance has no database that keeps operations"), []operation.Handler{
+	return Room{Missing: in(a.Bulk != nil, "this instance has no database that keeps operations"), Does: []operation.Handler{
 		api.PreviewOperation.By(a.preview),
 		api.StartOperation.By(a.start),
 		api.ListOperations.By(a.listOperations),
@@ -108,7 +108,11 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 		return out, operation.Refuse(http.StatusBadRequest, "a preview says what is changed: leave everything out but preview and rate")
 	}
 	now := a.Now()
+	may := sightOf(ctx)
 	o, err := a.Bulk.Change(ctx, id, func(o *bulk.Operation) error {
+		if err := may.operated(o); err != nil {
+			return err
+		}
 		if rate == 0 {
 			rate = o.Rate
 		}
@@ -206,7 +210,8 @@ func (a *API) listOperations(ctx context.Context, q *api.OperationFilter) (iter.
 	if err != nil {
 		return nil, err
 	}
-	f := bulk.Filter{Back: q.Back(), States: []bulk.State{bulk.Scheduled, bulk.Running, bulk.Done, bulk.Stopped, bulk.Failed}}
+	may := sightOf(ctx)
+	f := bulk.Filter{Sees: may.over, Back: q.Back(), States: []bulk.State{bulk.Scheduled, bulk.Running, bulk.Done, bulk.Stopped, bulk.Failed}}
 	switch q.State {
 	case "":
 	case "active":
@@ -246,6 +251,9 @@ func (a *API) getOperation(ctx context.Context, q *api.OneOperation) (out api.Op
 	if err == nil && o.State == bulk.Previewed {
 		err = bulk.ErrNotFound
 	}
+	if err == nil {
+		err = sightOf(ctx).operated(o)
+	}
 	if err != nil {
 		return out, operationError(err)
 	}
@@ -253,7 +261,13 @@ func (a *API) getOperation(ctx context.Context, q *api.OneOperation) (out api.Op
 }
 
 func (a *API) stopOperation(ctx context.Context, q *api.OneOperation) (out api.Operation, err error) {
-	o, err := a.Bulk.Change(ctx, q.ID, func(o *bulk.Operation) error { return o.Stop(caller.From(ctx).Name, bulk.Millis(a.Now())) })
+	may := sightOf(ctx)
+	o, err := a.Bulk.Change(ctx, q.ID, func(o *bulk.Operation) error {
+		if err := may.operated(o); err != nil {
+			return err
+		}
+		return o.Stop(caller.From(ctx).Name, bulk.Millis(a.Now()))
+	})
 	if err != nil {
 		return out, operationError(err)
 	}
@@ -263,7 +277,7 @@ func (a *API) stopOperation(ctx context.Context, q *api.OneOperation) (out api.O
 
 // shown is an operation as the API shows it.
 func (a *API) shown(o *bulk.Operation) api.Operation {
-	out := api.Operation{ID: o.ID, What: o.Kind, State: string(o.State), By: o.By, AsOf: o.Instant, Count: o.Total, AtLeast: o.AtLeast, Changed: o.Changed, Failed: map[string]int{}, Gone: o.Gone,
+	out := api.Operation{ID: o.ID, What: o.Kind, State: string(o.State), By: o.By, Systems: strings.Fields(o.Systems), AsOf: o.Instant, Count: o.Total, AtLeast: o.AtLeast, Changed: o.Changed, Failed: map[string]int{}, Gone: o.Gone,
 		Uncertain: o.Slice.N, Rate: o.Rate.String(), Waits: o.Waits, Why: o.Why, StoppedBy: o.StoppedBy, Instance: o.Owner, Made: o.Made, Starts: o.Starts,
 		Begun: answer.When(o.Begun), Ended: answer.When(o.Ended), Position: fmt.Sprintf("%d/%s", o.Made.UnixMilli(), o.ID)}
 	_ = json.Unmarshal(o.Filter, &out.Filter) // it was written so
@@ -305,13 +319,36 @@ func (a *API) Operate() func(context.Context) error {
 	return operate.New(a.Bulk, a.This.ID, a.thingsOf, operate.Options{Now: a.Now, Log: a.Log}).Run
 }
 
+// sightFor is what an operation may change: what its starter might when it was asked for. A queue, a
+// pipeline or a partner that it names was looked at then.
+func sightFor(o *bulk.Operation, q *api.OperationThings) sight {
+	if o.Systems == "" || q.Queue != "" || q.Pipeline != "" || q.Partner != "" {
+		return sight{o.By, caller.All(caller.Operator), caller.Operator}
+	}
+	return sight{o.By, caller.For(caller.Operator, strings.Fields(o.Systems)...), caller.Operator}
+}
+
+// systemsOf are whose things an operation changes, as it keeps them: of what it names, else of all
+// systems for which its caller may.
+func (a *API) systemsOf(ctx context.Context, q *api.OperationThings) string {
+	switch {
+	case q.Queue != "":
+		return a.systemOf(q.Queue)
+	case q.Pipeline != "":
+		return a.systemOf(q.Pipeline)
+	case q.Partner != "":
+		return a.systemOf(a.queueOf(q.Partner))
+	}
+	return strings.TrimSpace(sightOf(ctx).some())
+}
+
 // thingsOf are those of an operation, as they were chosen then.
 func (a *API) thingsOf(ctx context.Context, o *bulk.Operation) (operate.Things, error) {
 	var q api.OperationThings
 	if err := json.Unmarshal(o.Filter, &q); err != nil {
 		return nil, &operate.Invalid{Err: err}
 	}
-	of, err := a.manyOf(ctx, o.Kind, &q)
+	of, err := a.manyOf(withSight(ctx, sightFor(o, &q)), o.Kind, &q)
 	if p, ok := errors.AsType[*operation.Problem](err); ok && p.Status/100 == 4 {
 		return nil, &operate.Invalid{Err: p}
 	}

@@ -468,7 +468,7 @@ func TestADiscardOfVeryManyNeedsAFreshLogin(t *testing.T) {
 			d.keys++
 			w, r := httptest.NewRecorder(), request(http.MethodPost, admin.Prefix+path, "")
 			r.Header.Set("Idempotency-Key", fmt.Sprint("fresh", d.keys))
-			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), caller.Caller{Name: "ada", Role: caller.Operator, Entered: time.Now().Add(-age)})))
+			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(d.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Operator), Entered: time.Now().Add(-age)})))
 			return w
 		}
 		again := func(w *httptest.ResponseRecorder) {

@@ -13,22 +13,43 @@ import (
 // overview answers with what is known, and waits only a moment for what is newer.
 func (a *API) overview(ctx context.Context, _ *operation.None) (api.Overview, error) {
 	now := a.Now()
-	out := api.Overview{AsOf: now.UTC(), Instance: a.This.ID, Version: a.Version, Started: a.Started.UTC(), Balanced: true, Systems: make([]api.SystemOverview, len(a.Systems)),
+	out := api.Overview{AsOf: now.UTC(), Instance: a.This.ID, Version: a.Version, Started: a.Started.UTC(), Balanced: true, Systems: []api.SystemOverview{},
 		Attention: []api.Attention{}, RatesSince: answer.When(a.standing.history.Since())}
-	books := make([][]booksOf, len(a.Systems))
+	may, systems := sightOf(ctx), a.systems()
+	shown, books := make([]api.SystemOverview, len(systems)), make([][]booksOf, len(systems))
 	var reading sync.WaitGroup // a store that is away is awaited once, not by each system
-	for i := range a.Systems {
-		reading.Go(func() { out.Systems[i], books[i] = a.systemOverview(ctx, i) })
+	for i := range systems {
+		if may.of(systems[i].Name) {
+			reading.Go(func() { shown[i], books[i] = a.systemOverview(ctx, i) })
+		}
 	}
 	var queues []queueOf
 	if a.standing.queues != nil {
-		reading.Go(func() { queues, _, _ = a.standing.queues.Get(ctx) })
+		reading.Go(func() {
+			all, _, _ := a.standing.queues.Get(ctx)
+			for i := range all {
+				if may.all() || may.of(a.systemOf(all[i].name)) {
+					queues = append(queues, all[i])
+				}
+			}
+		})
 	}
 	reading.Wait()
-	for _, s := range out.Systems {
-		out.Balanced = out.Balanced && s.Balanced
+	w := &wanted{now: now}
+	for i, s := range shown {
+		if s.Name == "" { // the caller may not look at it
+			continue
+		}
+		out.Balanced, out.Systems = out.Balanced && s.Balanced, append(out.Systems, s)
+		wantedByBooks(w, s, books[i])
+		for _, e := range systems[i].Pipelines {
+			a.wantedByPipeline(w, s.Name, e)
+		}
 	}
-	out.Attention = a.attention(out.Systems, books, queues, now)
+	for i := range queues {
+		a.wantedByQueue(w, &queues[i])
+	}
+	out.Attention = w.all()
 	if n := len(out.Attention) - attentionMost; n > 0 {
 		out.Attention, out.LeftOut = out.Attention[:attentionMost], n
 	}

@@ -24,36 +24,54 @@ const (
 	countWithin  = 300 * time.Millisecond // of one owner
 )
 
+// ownersOf are the owners with the most jobs of a queue.
+type ownersOf struct {
+	queue string
+	queue.Settings
+	deepest []queue.Depth
+}
+
 // newOwners are those whose jobs wait, read while somebody asks.
-func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[[]api.WaitingOwner] {
-	return &figures.Latest[[]api.WaitingOwner]{Read: a.readOwners, Fresh: ownersFresh, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[[]ownersOf] {
+	return &figures.Latest[[]ownersOf]{Read: a.readOwners, Fresh: ownersFresh, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
 }
 
 // readOwners reads the owners with the most jobs of each queue.
-func (a *API) readOwners(ctx context.Context) ([]api.WaitingOwner, error) {
+func (a *API) readOwners(ctx context.Context) (all []ownersOf, err error) {
 	names, err := a.Queues.Queues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	of := map[string]*api.WaitingOwner{}
 	for _, name := range names {
-		s, err := a.Queues.Settings(ctx, name)
-		if err != nil {
+		of := ownersOf{queue: name}
+		if of.Settings, err = a.Queues.Settings(ctx, name); err != nil {
 			return nil, err
 		}
-		deepest, err := a.Queues.Tenants(ctx, name, ownersMost)
-		if err != nil {
+		if of.deepest, err = a.Queues.Tenants(ctx, name, ownersMost); err != nil {
 			return nil, err
 		}
-		for _, d := range deepest {
+		all = append(all, of)
+	}
+	return all, nil
+}
+
+// waitingOwners are the owners of the queues that a request may look at, the deepest first.
+func (a *API) waitingOwners(may sight, queues []ownersOf) []api.WaitingOwner {
+	of := map[string]*api.WaitingOwner{}
+	for i := range queues {
+		q := &queues[i]
+		if !may.all() && !may.of(a.systemOf(q.queue)) {
+			continue
+		}
+		for _, d := range q.deepest {
 			o := of[d.Tenant]
 			if o == nil {
 				o = &api.WaitingOwner{Owner: d.Tenant}
 				of[d.Tenant] = o
 			}
 			o.Waiting, o.Queues = o.Waiting+d.Waiting, o.Queues+1
-			_, limited := s.Tenants[d.Tenant]
-			o.Limited = o.Limited || limited || s.Tenant != (queue.Limit{})
+			_, limited := q.Tenants[d.Tenant]
+			o.Limited = o.Limited || limited || q.Tenant != (queue.Limit{})
 			if !d.Oldest.IsZero() && (o.Oldest.IsZero() || d.Oldest.Before(o.Oldest)) {
 				o.Oldest = d.Oldest.UTC()
 			}
@@ -66,17 +84,17 @@ func (a *API) readOwners(ctx context.Context) ([]api.WaitingOwner, error) {
 	slices.SortFunc(all, func(a, b api.WaitingOwner) int {
 		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Owner, b.Owner))
 	})
-	return all[:min(len(all), ownersMost)], nil
+	return all[:min(len(all), ownersMost)]
 }
 
 // owners lists whose jobs wait.
 func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.WaitingOwner, error], error) {
-	all, at, err := a.standing.owners.Get(ctx)
+	queues, at, err := a.standing.owners.Get(ctx)
 	if at.IsZero() {
 		return nil, answer.Busy(cmp.Or(err, errNotYet))
 	}
 	chosen := []api.WaitingOwner{}
-	for _, o := range all {
+	for _, o := range a.waitingOwners(sightOf(ctx), queues) {
 		if strings.HasPrefix(o.Owner, q.Prefix) && (q.Max == 0 || len(chosen) < q.Max) {
 			chosen = append(chosen, o)
 		}
@@ -88,7 +106,8 @@ var errNotYet = errors.New("the owners were not read yet")
 
 // owner shows one owner over all queues and dead letters.
 func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err error) {
-	names, err := a.Queues.Queues(ctx)
+	may := sightOf(ctx)
+	names, err := a.queueNames(ctx, may)
 	if err != nil {
 		return out, err
 	}
@@ -111,7 +130,7 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 	}
 	for _, s := range stores {
 		n, given := countFor(ctx, func(ctx context.Context) (int, error) {
-			return s.Count(ctx, deadletter.Filter{Tenant: q.Owner, Max: ownersMost})
+			return s.Count(ctx, deadletter.Filter{Only: a.pipelines(may), Tenant: q.Owner, Max: ownersMost})
 		})
 		out.Dead.Value, out.Dead.AtLeast = out.Dead.Value+n, out.Dead.AtLeast || given || n >= ownersMost
 	}

@@ -104,11 +104,11 @@ func TestWhoMayNotSeePayloadsSeesTheRequestAlone(t *testing.T) {
 	d := deliveryDesk(t, &deliveryapi.API{Delivery: newPartners(), Trials: &trials{}})
 	client := operation.Inside(d.api.Inside())
 	ask := &deliveryapi.PartnerTrial{OnePartner: deliveryapi.OnePartner{Partner: "dv360"}, Body: []byte("{}")}
-	got, err := deliveryapi.TryMapping.Call(caller.With(t.Context(), caller.Caller{Name: "eve", Role: caller.Operator}), client, ask)
+	got, err := deliveryapi.TryMapping.Call(caller.With(t.Context(), caller.Caller{Name: "eve", Rights: caller.All(caller.Operator)}), client, ask)
 	if err != nil || strings.Contains(got.Request.Body, "ada@") || got.Request.URL == "" {
 		t.Errorf("it is shown %+v %v", got.Request, err)
 	}
-	if _, err = deliveryapi.TestPartner.Call(caller.With(t.Context(), caller.Caller{Name: "eve", Role: caller.Viewer}), client, ask); err == nil || !strings.Contains(err.Error(), "operator") {
+	if _, err = deliveryapi.TestPartner.Call(caller.With(t.Context(), caller.Caller{Name: "eve", Rights: caller.All(caller.Viewer)}), client, ask); err == nil || !strings.Contains(err.Error(), "operator") {
 		t.Errorf("a viewer sends: %v", err)
 	}
 }

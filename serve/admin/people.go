@@ -1,10 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +27,7 @@ const (
 // people are users, tokens and sessions.
 func (a *API) people() []Room {
 	return []Room{{Does: []operation.Handler{api.GetMe.By(a.me)}},
-		{in(a.People.Store != nil, "this instance has no database that keeps users, tokens and sessions"), []operation.Handler{
+		{Missing: in(a.People.Store != nil, "this instance has no database that keeps users, tokens and sessions"), Does: []operation.Handler{
 			api.SetMyPassword.By(a.setMyPassword), api.ListMySessions.By(a.mySessions), api.EndMySession.By(a.endMySession),
 			api.ListUsers.By(a.users), api.AddUser.By(a.addUser), api.SetUserRole.By(a.setUserRole), api.SetUserPassword.By(a.setUserPassword), api.RemoveUser.By(a.removeUser),
 			api.ListTokens.By(a.tokens), api.MakeToken.By(a.makeToken), api.RevokeToken.By(a.revokeToken),
@@ -46,31 +48,49 @@ func known(err error) error {
 
 func (a *API) me(ctx context.Context, _ *operation.None) (api.Me, error) {
 	who := caller.From(ctx)
-	out := api.Me{Name: who.Name, Role: who.Role, Payloads: who.Payloads, Via: who.Via, Session: who.Session, Entered: answer.When(who.Entered), May: []string{}}
+	out := api.Me{Name: who.Name, Role: who.Rights, Payloads: who.Payloads, Via: who.Via, Session: who.Session, Entered: answer.When(who.Entered), May: []string{}}
 	for _, h := range a.does {
-		if who.Role.May(h.Role) {
+		if h.May(who.Rights) {
 			out.May = append(out.May, h.ID)
 		}
 	}
 	return out, nil
 }
 
-func roleOf(g *state.Grant) (r caller.Role) {
-	_ = r.UnmarshalText([]byte(g.Role)) // what is no role is nobody's
+func rightsOf(g *state.Grant) (r caller.Rights) {
+	_ = r.UnmarshalText([]byte(g.Role)) // what are no rights are nobody's
 	return r
 }
 
+// readRights reads the text of rights, for systems that this program has.
+func (a *API) readRights(text string) (caller.Rights, error) {
+	r, err := caller.ParseRights(text)
+	if err != nil {
+		return r, operation.Refuse(http.StatusBadRequest, "role: %v", err)
+	}
+	var names []string
+	for _, o := range a.Owners {
+		names = append(names, o.System)
+	}
+	for _, name := range r.Named() {
+		if !slices.Contains(names, name) {
+			return r, operation.Refuse(http.StatusBadRequest, "role: there is no system %q; there are %s", name, answer.OrNone(names))
+		}
+	}
+	return r, nil
+}
+
 func showUser(g *state.Grant) api.User {
-	return api.User{Name: g.Name, Role: roleOf(g), By: g.By, Made: g.Made}
+	return api.User{Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made}
 }
 
 func showToken(g *state.Grant) api.Token {
-	return api.Token{ID: g.ID[:state.ShortID], Name: g.Name, Role: roleOf(g), By: g.By, Made: g.Made, Used: answer.When(g.Used), Until: answer.When(g.Until)}
+	return api.Token{ID: g.ID[:state.ShortID], Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, Used: answer.When(g.Used), Until: answer.When(g.Until)}
 }
 
 func showSession(ctx context.Context, g *state.Grant) api.Session {
 	id := g.ID[:state.ShortID]
-	return api.Session{ID: id, Name: g.Name, Role: roleOf(g), Via: g.By, From: g.From, Browser: g.Browser, Entered: g.Made, Used: g.Used, Until: g.Until, This: id == caller.From(ctx).Session}
+	return api.Session{ID: id, Name: g.Name, Role: rightsOf(g), Via: g.By, From: g.From, Browser: g.Browser, Entered: g.Made, Used: g.Used, Until: g.Until, This: id == caller.From(ctx).Session}
 }
 
 // given are the grants of a kind that have not ended.
@@ -123,28 +143,29 @@ func (a *API) users(ctx context.Context, _ *operation.None) (iter.Seq2[api.User,
 }
 
 func (a *API) addUser(ctx context.Context, q *api.NewUser) (out api.User, err error) {
-	var role caller.Role
-	if err = access.CheckName(q.Body.Name); err == nil {
-		err = role.UnmarshalText([]byte(q.Body.Role))
-	}
-	if err != nil {
+	if err = access.CheckName(q.Body.Name); err != nil {
 		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	rights, err := a.readRights(q.Body.Role)
+	if err != nil {
+		return out, err
 	}
 	hash, err := a.guard.Hash(ctx, q.Body.Name, q.Body.Password)
 	if err != nil {
 		return out, err
 	}
-	g := state.Grant{Kind: state.User, ID: q.Body.Name, Name: q.Body.Name, Role: role.String(), Hash: hash, By: caller.From(ctx).Name, Made: a.now().UTC().Truncate(time.Millisecond)}
+	g := state.Grant{Kind: state.User, ID: q.Body.Name, Name: q.Body.Name, Role: rights.String(), Hash: hash, By: caller.From(ctx).Name, Made: a.now().UTC().Truncate(time.Millisecond)}
 	operation.Note(ctx, nil, showUser(&g))
 	return showUser(&g), known(a.People.Store.Add(ctx, g))
 }
 
 func (a *API) setUserRole(ctx context.Context, q *api.UserRole) (out api.User, err error) {
-	if q.Role == "" {
-		return out, operation.Refuse(http.StatusBadRequest, "role is missing: viewer, operator or admin")
+	rights, err := a.readRights(q.Role)
+	if err != nil {
+		return out, err
 	}
 	was := ""
-	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { was = g.Role; g.Role = q.Role; return nil }})
+	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { was = g.Role; g.Role = rights.String(); return nil }})
 	if err == nil {
 		operation.Note(ctx, was, g.Role)
 	}
@@ -181,14 +202,11 @@ func (a *API) makeToken(ctx context.Context, q *api.NewToken) (out api.MadeToken
 	if err != nil {
 		return out, err
 	}
-	role := caller.Viewer
-	if q.Role != "" {
-		err = role.UnmarshalText([]byte(q.Role)) // it is one of these
-	}
+	rights, err := a.readRights(cmp.Or(q.Role, caller.Viewer.String()))
 	if err != nil {
 		return out, err
 	}
-	secret, g, err := a.guard.NewToken(ctx, q.Name, role, until)
+	secret, g, err := a.guard.NewToken(ctx, q.Name, rights, until)
 	if err != nil {
 		return out, known(err)
 	}

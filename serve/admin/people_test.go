@@ -104,7 +104,7 @@ func TestMeIsWhoAsksAndWhatTheyMay(t *testing.T) {
 	ada := d.enter(access.Proof{Name: "ada", Password: phrase})
 	var me api.Me
 	d.into(d.good(d.as(ada, "GET", "me", "")), &me)
-	if me.Name != "ada" || me.Role != caller.Viewer || me.Payloads || me.Via != "password" || me.Session == "" || me.Entered == nil {
+	if me.Name != "ada" || me.Role != caller.All(caller.Viewer) || me.Payloads || me.Via != "password" || me.Session == "" || me.Entered == nil {
 		t.Errorf("ada is %+v", me)
 	}
 	if !slices.Contains(me.May, "listDead") || slices.Contains(me.May, "replayDead") || slices.Contains(me.May, "listUsers") {
@@ -142,7 +142,7 @@ func TestTokensAreMadeShownOnceAndRevoked(t *testing.T) {
 	made := d.post("tokens?name=ci&role=operator", "")
 	var token api.MadeToken
 	d.into(made, &token)
-	if token.Name != "token:ci" || token.Role != caller.Operator || token.Until == nil || token.Until.Sub(token.Made).Hours() != 90*24 || !strings.HasPrefix(token.Secret, access.TokenPrefix) {
+	if token.Name != "token:ci" || token.Role != caller.All(caller.Operator) || token.Until == nil || token.Until.Sub(token.Made).Hours() != 90*24 || !strings.HasPrefix(token.Secret, access.TokenPrefix) {
 		t.Errorf("the token is %+v", token)
 	}
 	refused(t, d.ask("POST", "tokens?name=ci", ""), 409, "of that name already")

@@ -47,7 +47,9 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 	if err := a.look(ctx, of, &out, q.Max); err != nil {
 		return out, err
 	}
-	o := &bulk.Operation{Kind: q.What, Scope: scopeOf(&q.OperationThings), Instant: now, By: caller.From(ctx).Name, State: bulk.Previewed, Rate: rate, Most: q.Max, Total: out.Count, AtLeast: out.AtLeast, Made: now}
+	systems := a.systemsOf(ctx, &q.OperationThings)
+	out.Systems = strings.Fields(systems)
+	o := &bulk.Operation{Kind: q.What, Scope: scopeOf(&q.OperationThings, systems), Systems: systems, Instant: now, By: caller.From(ctx).Name, State: bulk.Previewed, Rate: rate, Most: q.Max, Total: out.Count, AtLeast: out.AtLeast, Made: now}
 	if o.Filter, err = json.Marshal(&q.OperationThings); err != nil {
 		return out, err
 	}
@@ -66,9 +68,9 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 }
 
 // scopeOf is where one operation of a kind is active at a time: a queue, a pipeline, a partner, a
-// system, or the one thing that is named.
-func scopeOf(q *api.OperationThings) string {
-	scope := cmp.Or(q.Queue, q.Pipeline, q.Partner, q.System, "all")
+// system or several, or the one thing that is named.
+func scopeOf(q *api.OperationThings, systems string) string {
+	scope := cmp.Or(q.Queue, q.Pipeline, q.Partner, q.System, systems, "all")
 	if len(q.Seq)+len(q.IDs) == 1 { // one thing holds up no other
 		scope += fmt.Sprintf("/%x", sha256.Sum256(fmt.Append(nil, q.Seq, q.IDs, q.Tenant)))
 	}

@@ -18,7 +18,7 @@ import (
 
 // queueing is what the API does of queues.
 func (a *API) queueing() Room {
-	return Room{in(a.Queues != nil, "this instance has no queues to show"), []operation.Handler{
+	return Room{Missing: in(a.Queues != nil, "this instance has no queues to show"), Does: []operation.Handler{
 		api.ListQueues.By(a.queues),
 		api.GetQueue.By(a.queue),
 		api.PauseQueue.By(a.pauseQueue),
@@ -64,7 +64,7 @@ func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, er
 }
 
 func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
-	names, err := a.Queues.Queues(ctx)
+	names, err := a.queueNames(ctx, sightOf(ctx))
 	among, all := a.there(ctx)
 	return func(yield func(api.Queue, error) bool) {
 		for _, name := range names {
@@ -98,11 +98,15 @@ func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err er
 
 // hasQueue refuses a queue that there is not: it is somebody's typing error.
 func (a *API) hasQueue(ctx context.Context, name string) error {
-	names, err := a.Queues.Queues(ctx)
+	may := sightOf(ctx)
+	names, err := a.queueNames(ctx, may.looking())
 	if err == nil && !slices.Contains(names, name) {
 		err = operation.Refuse(http.StatusNotFound, "there is no queue %q; there are %s", name, answer.OrNone(names))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return may.refuse(a.systemOf(name), "queue", name)
 }
 
 func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
@@ -114,6 +118,9 @@ func (a *API) resumeQueue(ctx context.Context, q *api.OneQueue) (api.Queue, erro
 }
 
 func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
+	if err := a.hasQueue(ctx, q.Queue); err != nil {
+		return api.Queue{}, err
+	}
 	if err := a.mayClose(q.Queue); err != nil {
 		return api.Queue{}, err
 	}

@@ -9,7 +9,7 @@ import (
 
 // reloading are the operations of the configuration.
 func (a *API) reloading() Room {
-	return Room{in(a.Reload != nil, "this instance does not run, and has nothing to reload: start it with `tidemill run`"), []operation.Handler{
+	return Room{Missing: in(a.Reload != nil, "this instance does not run, and has nothing to reload: start it with `tidemill run`"), Does: []operation.Handler{
 		api.ReloadConfig.By(a.reload), api.PreviewReload.By(a.previewReload)}}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/trail"
 	"github.com/tidemill/tidemill/state/trail/tabletrail"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // rolesOf are those that do not follow from the method: a viewer may read, and an operator change.
@@ -52,7 +53,7 @@ func TestWhatGivesRightsNeedsAFreshLogin(t *testing.T) {
 		for age, again := range map[time.Duration]bool{15 * time.Minute: false, 15*time.Minute + time.Second: h.Fresh} {
 			w := httptest.NewRecorder()
 			r := request(h.Method, admin.Prefix+strings.NewReplacer("{", "", "}", "").Replace(h.Path), "")
-			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Admin, Entered: now.Add(-age)})))
+			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Admin), Entered: now.Add(-age)})))
 			if got := strings.Contains(w.Body.String(), `"type":"`+operation.LoginAgain); got != again || again && w.Code != http.StatusForbidden {
 				t.Errorf("%s, %v after the login, is answered %d: %s", h.ID, age, w.Code, w.Body)
 			}
@@ -75,19 +76,38 @@ func wanted(h operation.Handler) caller.Role {
 	return caller.Operator
 }
 
+// wholeOf are the operations that concern the whole instance, and need their role for all systems.
+// Those of a system concern that one, and all others what is of several systems.
+var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listAuditTrail", "checkAuditTrail",
+	"listKeys", "makeKey", "revokeKey", "listUsers", "addUser", "setUserRole", "setUserPassword", "removeUser", "listTokens", "makeToken", "revokeToken", "listSessions", "endSession", "makeLink"}
+
+// concerns are what the operations are to concern.
+func concerns() map[string]string {
+	of := map[string]string{}
+	for _, id := range wholeOf {
+		of[id] = ""
+	}
+	for _, s := range systems.All() {
+		for _, h := range s.Operations {
+			of[h.ID] = s.Name
+		}
+	}
+	return of
+}
+
 func TestEveryOperationIsForItsRoleAndNoOther(t *testing.T) {
 	d := newDesk(t, admin.Parts{Config: constant(loaded(t)), Doctor: func(context.Context) []preflight.Finding { return nil }})
-	seen := map[string]bool{}
+	seen, of := map[string]bool{}, concerns()
 	for _, h := range d.api.Operations() {
-		want := wanted(h)
-		if seen[h.ID] = true; h.Role != want {
-			t.Errorf("%s is for the role %v, want %v: where that is meant, it stands in rolesOf", h.ID, h.Role, want)
+		want, system := wanted(h), operation.Each
+		if known, ok := of[h.ID]; ok {
+			system = known
+		}
+		if seen[h.ID] = true; h.Role != want || h.System != system {
+			t.Errorf("%s is for the role %v of %q, want %v of %q: where that is meant, it stands in rolesOf or wholeOf", h.ID, h.Role, h.System, want, system)
 		}
 		for role := caller.Nobody; role <= caller.Admin; role++ {
-			who := caller.Caller{Name: "ada", Role: role, From: netip.MustParseAddr("192.0.2.1")}
-			w := httptest.NewRecorder()
-			r := request(h.Method, admin.Prefix+strings.NewReplacer("{", "", "}", "").Replace(h.Path), "")
-			d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), who)))
+			w := requested(d, h, caller.All(role))
 			switch {
 			case role == caller.Nobody:
 				if refused(t, w, http.StatusUnauthorized, "nobody is logged in"); w.Header().Get("WWW-Authenticate") != "Bearer" {
@@ -99,10 +119,39 @@ func TestEveryOperationIsForItsRoleAndNoOther(t *testing.T) {
 				t.Errorf("%s is answered %d to the role %v:\n%s", h.ID, w.Code, role, w.Body)
 			}
 		}
+		for _, grant := range []string{"viewer:crm", "operator:crm", "viewer:delivery", "viewer operator:delivery"} {
+			rights, err := caller.ParseRights(grant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			may := rights.May(want, system)
+			if system == operation.Each {
+				may = rights.MayAny(want)
+			}
+			switch w := requested(d, h, rights); {
+			case !may:
+				refused(t, w, http.StatusForbidden, h.ID+" needs the role "+want.String())
+				refused(t, w, http.StatusForbidden, "and ada has the role "+grant)
+			case w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized:
+				t.Errorf("%s is answered %d to %s:\n%s", h.ID, w.Code, grant, w.Body)
+			}
+		}
 	}
 	for id := range rolesOf {
 		if !seen[id] {
 			t.Errorf("no operation is called %s", id)
 		}
 	}
+	for id := range of {
+		if !seen[id] {
+			t.Errorf("no operation is called %s", id)
+		}
+	}
+}
+
+// requested is the answer to a request for an operation, with wildcards as they are named.
+func requested(d *desk, h operation.Handler, rights caller.Rights) *httptest.ResponseRecorder {
+	w, r := httptest.NewRecorder(), request(h.Method, admin.Prefix+strings.NewReplacer("{", "", "}", "").Replace(h.Path), "")
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: rights, From: netip.MustParseAddr("192.0.2.1")})))
+	return w
 }

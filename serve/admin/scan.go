@@ -86,7 +86,7 @@ func (a *API) scan(ctx context.Context, q *api.ScanQuery) (api.Scanned, error) {
 	if a.Queues == nil {
 		return s.Scanned, operation.Refuse(http.StatusNotFound, "this instance has no queues to show")
 	}
-	names, err := a.Queues.Queues(ctx)
+	names, err := a.queueNames(ctx, sightOf(ctx))
 	if err != nil {
 		return s.Scanned, err
 	}

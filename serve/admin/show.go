@@ -30,8 +30,8 @@ func (a *API) instance() []Room {
 			api.PausePipeline.By(a.pause),
 			api.ResumePipeline.By(a.resume),
 		}},
-		{in(a.Backup != nil, cmp.Or(a.NoBackup, "this instance has no embedded database that could be backed up")), []operation.Handler{api.MakeBackup.By(a.backup)}},
-		{in(a.Projects != nil, "this instance has no projects"), []operation.Handler{api.ListProjects.By(a.projects), api.ListKeys.By(a.keys), api.MakeKey.By(a.makeKey), api.RevokeKey.By(a.revokeKey)}},
+		{Missing: in(a.Backup != nil, cmp.Or(a.NoBackup, "this instance has no embedded database that could be backed up")), Does: []operation.Handler{api.MakeBackup.By(a.backup)}},
+		{Missing: in(a.Projects != nil, "this instance has no projects"), Does: []operation.Handler{api.ListProjects.By(a.projects), api.ListKeys.By(a.keys), api.MakeKey.By(a.makeKey), api.RevokeKey.By(a.revokeKey)}},
 	}
 }
 
@@ -61,8 +61,8 @@ const booksWithin = 3 * time.Second
 func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, booksWithin) // who is away holds up nobody who wants to know what is the matter
 	defer cancel()
-	out = api.Status{Version: a.Version, Started: a.Started.UTC(), Uses: a.Uses, Systems: []api.SystemStatus{}}
-	for _, s := range a.systems() {
+	out = api.Status{Version: a.Version, Started: a.Started.UTC(), Systems: []api.SystemStatus{}}
+	for _, s := range a.seen(ctx) {
 		sys := api.SystemStatus{Name: s.Name, Pipelines: []api.PipelineStatus{}}
 		for _, e := range s.Pipelines {
 			p := statusOf(e)
@@ -80,6 +80,10 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 		}
 		out.Systems = append(out.Systems, sys)
 	}
+	if !sightOf(ctx).all() {
+		return out, nil
+	}
+	out.Uses = a.Uses
 	out.Data, err = filepath.Abs(a.Config().Data)
 	return out, err
 }
@@ -87,7 +91,7 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
 	out := api.Audits{Balanced: true}
 	var names []string
-	for _, s := range a.systems() {
+	for _, s := range a.seen(ctx) {
 		names = append(names, s.Name)
 		if q.System != "" && s.Name != q.System {
 			continue

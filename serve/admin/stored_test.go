@@ -100,7 +100,7 @@ func TestWhoMayNotSeePayloadsSeesTheNamesOfAnEventsProperties(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := operation.Inside(d.api.Inside())
-	got, err := analyticsapi.GetEvent.Call(caller.With(t.Context(), caller.Caller{Name: "ada", Role: caller.Viewer}), client, &analyticsapi.EventByID{ID: e.ID.String()})
+	got, err := analyticsapi.GetEvent.Call(caller.With(t.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)}), client, &analyticsapi.EventByID{ID: e.ID.String()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,20 +23,26 @@ func (a *API) streaming() Room {
 }
 
 func newHub(now func() time.Time) *stream.Hub {
-	return stream.New(stream.Options{Now: now, Failed: func(topic string, err error) any { return api.StreamEvent{Topic: topic, Problem: err.Error()} }})
+	return stream.New(stream.Options{Now: now, Failed: func(topic string, err error) any {
+		name, _, _ := strings.Cut(topic, "\x00")
+		return api.StreamEvent{Topic: name, Problem: err.Error()}
+	}})
 }
 
 // stream sends what is new of topics, until the client goes, its rights end with its context, or this
 // instance stops.
 func (a *API) stream(ctx context.Context, q *api.StreamOf, out *operation.EventWriter) error {
-	topics := map[string]stream.Read{}
+	topics, may, whose := map[string]stream.Read{}, sightOf(ctx), ""
+	if some := may.some(); some != "" { // others see another state of it
+		whose = "\x00" + some
+	}
 	for _, name := range q.Topic {
 		read, err := a.topic(ctx, name)
 		if err != nil {
 			return err
 		}
-		topics[name] = func(ctx context.Context) (any, error) {
-			e, err := read(ctx)
+		topics[name+whose] = func(ctx context.Context) (any, error) {
+			e, err := read(withSight(ctx, may))
 			e.Topic = name
 			return e, err
 		}
@@ -82,7 +88,8 @@ func (a *API) follow(ctx context.Context, v *stream.Viewer, out *operation.Event
 			}
 		case <-v.Changed():
 			for _, e := range v.Next() {
-				kind, _, _ := strings.Cut(e.Topic, ":")
+				name, _, _ := strings.Cut(e.Topic, "\x00")
+				kind, _, _ := strings.Cut(name, ":")
 				if err := out.Send(e.ID, kind, e.Data); err != nil {
 					return err
 				}
@@ -103,7 +110,7 @@ func (a *API) withRights(ctx context.Context, r *http.Request, who caller.Caller
 		if p, ok := errors.AsType[*operation.Problem](err); ok {
 			return p.Status >= http.StatusInternalServerError // the store that knows it is away
 		}
-		return err == nil && is.Name == who.Name && is.Role == who.Role && is.Payloads == who.Payloads
+		return err == nil && is.Name == who.Name && is.Rights == who.Rights && is.Payloads == who.Payloads
 	})
 }
 
@@ -131,14 +138,14 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 			return e, err
 		}, nil
 	case kind == "live" && a.Fates != nil:
-		return a.liveTopic(of)
+		return a.liveTopic(ctx, of)
 	case (kind == "queue" || kind == "partner") && a.Queues != nil:
 		if kind == "partner" {
 			of = strings.TrimPrefix(a.seriesOf(name), queueSeries)
 		}
 		return a.queueTopic(of), a.hasQueue(ctx, of)
 	case kind == "pipeline":
-		if e := a.engine(of); e != nil {
+		if e := a.engine(of); e != nil && sightOf(ctx).of(a.systemOf(of)) {
 			return func(context.Context) (api.StreamEvent, error) {
 				s := statusOf(e)
 				return api.StreamEvent{Pipeline: &s}, nil

@@ -34,7 +34,7 @@ type streamed struct {
 // listen asks for a stream in this process, as a viewer.
 func listen(t *testing.T, d *desk, ctx context.Context, path string, header ...string) *streamed {
 	t.Helper()
-	ctx, end := context.WithCancel(caller.With(ctx, caller.Caller{Name: "ada", Role: caller.Viewer}))
+	ctx, end := context.WithCancel(caller.With(ctx, caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)}))
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+admin.Prefix+path, nil)
 	if err != nil {
 		t.Fatal(err)

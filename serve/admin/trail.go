@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +28,8 @@ const (
 
 	trailEnd  = 5 * time.Second // that writing an end may take, after the client is gone too
 	trailPage = 500             // entries read at once
+
+	changesLooked = 2000 // entries that are looked at for the last changes
 )
 
 // changes says whether an operation is a person's change, which the trail has.
@@ -54,7 +58,7 @@ func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {
 }
 
 func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
-	e := trail.Entry{At: a.now(), Who: who.Name, Role: who.Role.String(), Via: who.Via, Session: who.Session}
+	e := trail.Entry{At: a.now(), Who: who.Name, Role: who.Rights.String(), Via: who.Via, Session: who.Session}
 	if who.From.IsValid() {
 		e.From = who.From.String()
 	}
@@ -141,7 +145,7 @@ func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // refusedBy writes a change that a caller has no right to.
 func (a *API) refusedBy(r *http.Request, d *operation.Description, err error) {
-	if who := caller.From(r.Context()); a.Trail != nil && changes(d) && who.Role != caller.Nobody {
+	if who := caller.From(r.Context()); a.Trail != nil && changes(d) && who.Rights != (caller.Rights{}) {
 		a.wrote(r, a.entryFor(r, d), endOf(r.Context(), d, 0, err))
 	}
 }
@@ -177,7 +181,7 @@ func (a *API) wrote(r *http.Request, e trail.Entry, end trail.End) {
 
 // auditing are the operations of the trail.
 func (a *API) auditing() Room {
-	return Room{in(a.Trail != nil, "this instance has no database that keeps an audit trail"), []operation.Handler{
+	return Room{Missing: in(a.Trail != nil, "this instance has no database that keeps an audit trail"), Does: []operation.Handler{
 		api.ListAuditTrail.By(a.auditTrail), api.CheckAuditTrail.By(a.checkTrail), api.ListChanges.By(a.lastChanges)}}
 }
 
@@ -247,20 +251,51 @@ func (a *API) checkTrail(ctx context.Context, _ *operation.None) (api.TrailCheck
 }
 
 func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.Change, error], error) {
-	f := trail.Filter{Thing: q.Thing, Back: true, Most: q.Max}
-	if f.Most == 0 {
-		f.Most = 20
+	f := trail.Filter{Thing: q.Thing, Back: true}
+	if q.Max == 0 {
+		q.Max = 20
 	}
-	all, err := a.Trail.List(ctx, f)
-	if err != nil {
-		return nil, answer.Busy(err)
+	who, may := caller.From(ctx), sightOf(ctx)
+	sees := func(e *trail.Entry) bool { // logins, users and tokens are for admins
+		return who.Rights.May(caller.Admin, "") || a.seenByAll(e.Operation) && (may.all() || may.of(a.systemChanged(e)))
 	}
-	if !caller.From(ctx).Role.May(caller.Admin) { // logins, users and tokens are for admins
-		all = slices.DeleteFunc(all, func(e trail.Entry) bool { return !a.seenByAll(e.Operation) })
+	var all []trail.Entry
+	for looked := 0; len(all) < q.Max && looked < changesLooked; looked += f.Most {
+		f.Most = trailPage
+		page, err := a.Trail.List(ctx, f)
+		if err != nil {
+			return nil, answer.Busy(err)
+		}
+		for _, e := range page {
+			if f.Beyond = e.Seq; len(all) < q.Max && sees(&e) {
+				all = append(all, e)
+			}
+		}
+		if len(page) < f.Most {
+			break
+		}
 	}
 	return answer.Listed(all, func(e *trail.Entry) api.Change {
 		return api.Change{At: e.At.UTC(), Who: e.Who, Operation: e.Operation, Thing: e.Thing, Outcome: e.Outcome}
 	}), nil
+}
+
+// systemChanged is the system that a change was of; empty: not known, or of all.
+func (a *API) systemChanged(e *trail.Entry) string {
+	i := slices.IndexFunc(a.does, func(h operation.Handler) bool { return h.ID == e.Operation })
+	if i < 0 {
+		return ""
+	}
+	d := a.does[i]
+	if d.System != operation.Each {
+		return d.System
+	}
+	of, _ := url.ParseQuery(e.Filter)
+	name := cmp.Or(of.Get("queue"), of.Get("pipeline"), a.queueOf(of.Get("partner")))
+	if strings.HasPrefix(d.Path, "queues/{name}/") {
+		name = e.Thing
+	}
+	return a.systemOf(name)
 }
 
 // seenByAll says whether everybody may know of changes by an operation: those of people they may not.

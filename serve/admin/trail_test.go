@@ -259,7 +259,7 @@ func TestAProblemHasTheIDOfItsRequest(t *testing.T) {
 	}
 	r := request(http.MethodGet, admin.Prefix+"me", "")
 	w := httptest.NewRecorder()
-	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Viewer})))
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)})))
 	if w.Header().Get("X-Request-Id") == "" {
 		t.Error("a request inside has no id")
 	}

@@ -27,17 +27,17 @@ var Document []byte
 // Of the instance as a whole.
 var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
-		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer)
+		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer).OfEach()
 	GetAudit = operation.View[OneSystem, Audits]("getAudit", "audit",
-		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer)
+		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach()
 	GetConfig = operation.View[operation.None, operation.Document]("getConfig", "config",
 		"Show the configuration in force, as a file without secrets.").For(caller.Viewer)
 	GetDoctor = operation.View[operation.None, Findings]("getDoctor", "doctor",
 		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer)
 	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
-		"Describe this API in OpenAPI 3.1.").For(caller.Viewer)
+		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach()
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
-		"List the projects.").For(caller.Viewer)
+		"List the projects.").For(caller.Viewer).OfEach()
 	ListKeys = operation.List[OneProject, IngestKey]("listKeys", "projects/{project}/keys",
 		"List the ingest keys of a project: what they are known by, not the keys.")
 	MakeKey = operation.Act[OneProject, MadeKey]("makeKey", "projects/{project}/keys",

@@ -11,17 +11,17 @@ import (
 // Of dead letters.
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
-		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer)
+		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer).OfEach()
 	GroupDead = operation.View[operation.None, DeadGroups]("groupDead", "dead/groups",
-		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. The counts are those of this moment, also right after a replay or a discard.").For(caller.Viewer)
+		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. The counts are those of this moment, also right after a replay or a discard.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
-		"Show one dead letter: payload as received, every failure.").For(caller.Viewer)
+		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
-		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator)
+		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach()
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
-		"Send dead letters the whole way again.").For(caller.Operator)
+		"Send dead letters the whole way again.").For(caller.Operator).OfEach()
 	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",
-		"Discard dead letters. They are counted as discarded. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
+		"Discard dead letters. They are counted as discarded. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator).OfEach()
 )
 
 // Dead chooses dead letters.
@@ -88,6 +88,9 @@ type DeadGroup struct {
 	Cause    string `json:"cause"` // with # for its numbers
 	Count    int    `json:"count"` // held or being replayed
 }
+
+// InSystem is its system.
+func (l DeadLetter) InSystem() string { return l.System }
 
 // DeadEdit is a dead letter's new payload.
 type DeadEdit struct {

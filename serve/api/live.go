@@ -9,7 +9,7 @@ import (
 
 // GetLive shows what becomes of events at this moment.
 var GetLive = operation.View[LiveFilter, Live]("getLive", "live",
-	"Show a sample of what becomes of events in this instance: at most 10 a second of what the ingest API accepted or refused, and of what was delivered, skipped or died. It is taken only while somebody asks: the first answer is empty, and who asks again within 30 seconds sees what came since. The topic live of the stream shows the same.").For(caller.Viewer)
+	"Show a sample of what becomes of events in this instance: at most 10 a second of what the ingest API accepted or refused, and of what was delivered, skipped or died. It is taken only while somebody asks: the first answer is empty, and who asks again within 30 seconds sees what came since. The topic live of the stream shows the same.").For(caller.Viewer).OfEach()
 
 // LiveFilter says what is looked at.
 type LiveFilter struct {

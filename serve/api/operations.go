@@ -10,15 +10,15 @@ import (
 // Of operations, which change many things.
 var (
 	PreviewOperation = operation.Act[OperationAsked, OperationPreview]("previewOperation", "operations/preview",
-		"Show what an operation would change: how many, which, how long it takes, what it does not undo. Nothing is changed. The preview's id starts it for 10 minutes.").For(caller.Operator).AsRead()
+		"Show what an operation would change: how many, which, how long it takes, what it does not undo. Nothing is changed. The preview's id starts it for 10 minutes.").For(caller.Operator).OfEach().AsRead()
 	StartOperation = operation.Act[OperationStart, Operation]("startOperation", "operations",
-		"Start an operation: the one of a preview, or with what and a filter, all that match now. It runs in the instances, slice by slice, and outlives this request. One that discards more than 10,000 needs a login that is not older than 15 minutes.").For(caller.Operator).WithKey()
+		"Start an operation: the one of a preview, or with what and a filter, all that match now. It runs in the instances, slice by slice, and outlives this request. One that discards more than 10,000 needs a login that is not older than 15 minutes.").For(caller.Operator).OfEach().WithKey()
 	ListOperations = operation.List[OperationFilter, Operation]("listOperations", "operations",
-		"List operations: scheduled, running, and for 30 days those that have ended.").For(caller.Viewer)
+		"List operations: scheduled, running, and for 30 days those that have ended.").For(caller.Viewer).OfEach()
 	GetOperation = operation.View[OneOperation, Operation]("getOperation", "operations/{id}",
-		"Show one operation: progress, rate, failures.").For(caller.Viewer)
+		"Show one operation: progress, rate, failures.").For(caller.Viewer).OfEach()
 	StopOperation = operation.Act[OneOperation, Operation]("stopOperation", "operations/{id}/stop",
-		"Stop an operation. One that has not begun changes nothing; of one that runs, what is changed stays changed.").For(caller.Operator)
+		"Stop an operation. One that has not begun changes nothing; of one that runs, what is changed stays changed.").For(caller.Operator).OfEach()
 )
 
 // What operations do.
@@ -62,8 +62,9 @@ type OperationStart struct {
 type OperationPreview struct {
 	ID      string          `json:"id"`
 	What    string          `json:"what"`
-	Filter  OperationThings `json:"filter"` // as it was understood, its times fixed
-	AsOf    time.Time       `json:"as_of"`  // what comes or changes later is not part of it
+	Filter  OperationThings `json:"filter"`            // as it was understood, its times fixed
+	Systems []string        `json:"systems,omitempty"` // whose things alone are meant; left out: those of all
+	AsOf    time.Time       `json:"as_of"`             // what comes or changes later is not part of it
 	Expires time.Time       `json:"expires_at"`
 	Count   int             `json:"count"`
 	AtLeast bool            `json:"at_least,omitempty"` // there are more: counting stops at 10,000 and after a second
@@ -109,8 +110,9 @@ type Operation struct {
 	State     string             `json:"state"` // previewed, scheduled, running, done, stopped, failed
 	By        string             `json:"by"`
 	Filter    OperationThings    `json:"filter"`
-	AsOf      time.Time          `json:"as_of"` // what came or changed later is not part of it
-	Count     int                `json:"count"` // that matched then
+	Systems   []string           `json:"systems,omitempty"` // whose things alone are meant; left out: those of all
+	AsOf      time.Time          `json:"as_of"`             // what came or changed later is not part of it
+	Count     int                `json:"count"`             // that matched then
 	AtLeast   bool               `json:"at_least,omitempty"`
 	Changed   int                `json:"changed"`
 	Failed    map[string]int     `json:"failed"`             // by reason

@@ -10,11 +10,11 @@ import (
 // Of how all stands.
 var (
 	GetOverview = operation.View[operation.None, Overview]("getOverview", "overview",
-		"Show whether all is well: the books of each system and whether they balance, rates, and what wants attention, the worst first. It reads counters alone, and answers within a second though a store is away: with what was read last, and its age.").For(caller.Viewer)
+		"Show whether all is well: the books of each system and whether they balance, rates, and what wants attention, the worst first. It reads counters alone, and answers within a second though a store is away: with what was read last, and its age.").For(caller.Viewer).OfEach()
 	ListHistories = operation.List[operation.None, Figures]("listHistories", "history",
-		"List what has a history: queue:NAME, pipeline:NAME and partner:NAME, each with its rates of the last minute.").For(caller.Viewer)
+		"List what has a history: queue:NAME, pipeline:NAME and partner:NAME, each with its rates of the last minute.").For(caller.Viewer).OfEach()
 	GetHistory = operation.View[HistoryOf, History]("getHistory", "history/{series}",
-		"Show how a queue, a pipeline or a partner went: how many came in, ended and died in each step. This instance keeps it in memory, of counters that all instances share, since it started.").For(caller.Viewer)
+		"Show how a queue, a pipeline or a partner went: how many came in, ended and died in each step. This instance keeps it in memory, of counters that all instances share, since it started.").For(caller.Viewer).OfEach()
 )
 
 // Overview is how all stands.

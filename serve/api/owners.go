@@ -10,9 +10,9 @@ import (
 // Of owners: projects, sites and tenants.
 var (
 	ListOwners = operation.List[OwnerFilter, WaitingOwner]("listOwners", "owners",
-		"List the owners whose jobs wait, the deepest first: up to 1000, of the 1000 deepest of each queue. They are read at most each 10 seconds.").For(caller.Viewer)
+		"List the owners whose jobs wait, the deepest first: up to 1000, of the 1000 deepest of each queue. They are read at most each 10 seconds.").For(caller.Viewer).OfEach()
 	GetOwner = operation.View[OneOwner, Owner]("getOwner", "owners/{owner}",
-		"Show one owner: its jobs in every queue with what may hold them back, and its dead letters. Counts stop at 1000, and after 300 ms.").For(caller.Viewer)
+		"Show one owner: its jobs in every queue with what may hold them back, and its dead letters. Counts stop at 1000, and after 300 ms.").For(caller.Viewer).OfEach()
 )
 
 // OwnerFilter chooses owners.

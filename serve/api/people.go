@@ -10,13 +10,13 @@ import (
 // Of people: who comes in, and what they may do.
 var (
 	GetMe = operation.View[operation.None, Me]("getMe", "me",
-		"Say who asks, and what they may do.").For(caller.Viewer)
+		"Say who asks, and what they may do.").For(caller.Viewer).OfEach()
 	SetMyPassword = operation.Act[MyPassword, Me]("setMyPassword", "me/password",
-		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer)
+		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer).OfEach()
 	ListMySessions = operation.List[operation.None, Session]("listMySessions", "me/sessions",
-		"List your own sessions.").For(caller.Viewer)
+		"List your own sessions.").For(caller.Viewer).OfEach()
 	EndMySession = operation.Act[OneSession, Session]("endMySession", "me/sessions/{id}/end",
-		"End one of your own sessions.").For(caller.Viewer)
+		"End one of your own sessions.").For(caller.Viewer).OfEach()
 
 	ListUsers = operation.List[operation.None, User]("listUsers", "users",
 		"List the users.")
@@ -46,13 +46,13 @@ var (
 
 // Me is who asks.
 type Me struct {
-	Name     string      `json:"name"`
-	Role     caller.Role `json:"role"`
-	Payloads bool        `json:"payloads"` // may see payloads, properties and headers
-	Via      string      `json:"via"`      // how they came in: key, token, password, link, local
-	Session  string      `json:"session,omitempty"`
-	Entered  *time.Time  `json:"entered_at,omitempty"` // when they logged in; left out: they show their token with each request
-	May      []string    `json:"may"`                  // operations
+	Name     string        `json:"name"`
+	Role     caller.Rights `json:"role"`     // viewer, operator:crm…
+	Payloads bool          `json:"payloads"` // may see payloads, properties and headers, of systems that they are an operator of
+	Via      string        `json:"via"`      // how they came in: key, token, password, link, local
+	Session  string        `json:"session,omitempty"`
+	Entered  *time.Time    `json:"entered_at,omitempty"` // when they logged in; left out: they show their token with each request
+	May      []string      `json:"may"`                  // operations
 }
 
 // MyPassword is a new password of the caller.
@@ -68,10 +68,10 @@ type ChangedPassword struct {
 
 // User is somebody with a name and a password.
 type User struct {
-	Name string      `json:"name"`
-	Role caller.Role `json:"role"`
-	By   string      `json:"added_by,omitempty"`
-	Made time.Time   `json:"added_at"`
+	Name string        `json:"name"`
+	Role caller.Rights `json:"role"`
+	By   string        `json:"added_by,omitempty"`
+	Made time.Time     `json:"added_at"`
 }
 
 // NewUser is a user to be added.
@@ -82,7 +82,7 @@ type NewUser struct {
 // UserToAdd is a user with a password.
 type UserToAdd struct {
 	Name     string `json:"name"`
-	Role     string `json:"role"` // viewer, operator, admin
+	Role     string `json:"role"` // viewer, operator, admin, or of single systems: viewer operator:crm
 	Password string `json:"password"`
 }
 
@@ -94,7 +94,7 @@ type OneUser struct {
 // UserRole is another role of a user.
 type UserRole struct {
 	OneUser
-	Role string `query:"role" enum:"viewer,operator,admin" arg:"" help:"viewer, operator or admin."`
+	Role string `query:"role" arg:"" help:"viewer, operator or admin; of single systems as 'viewer operator:crm'."`
 }
 
 // UserPassword is another password of a user.
@@ -110,19 +110,19 @@ type NewPassword struct {
 
 // Token is what a program shows with each request.
 type Token struct {
-	ID    string      `json:"id"`
-	Name  string      `json:"name"`
-	Role  caller.Role `json:"role"`
-	By    string      `json:"made_by,omitempty"`
-	Made  time.Time   `json:"made_at"`
-	Used  *time.Time  `json:"used_at,omitempty"` // about
-	Until *time.Time  `json:"ends_at,omitempty"` // left out: never
+	ID    string        `json:"id"`
+	Name  string        `json:"name"`
+	Role  caller.Rights `json:"role"`
+	By    string        `json:"made_by,omitempty"`
+	Made  time.Time     `json:"made_at"`
+	Used  *time.Time    `json:"used_at,omitempty"` // about
+	Until *time.Time    `json:"ends_at,omitempty"` // left out: never
 }
 
 // NewToken is a token to be made.
 type NewToken struct {
 	Name string  `query:"name" arg:"" help:"A name for it: ci, grafana."`
-	Role string  `query:"role" enum:",viewer,operator,admin" default:"" help:"viewer, operator or admin. Default: viewer." placeholder:"ROLE"`
+	Role string  `query:"role" default:"" help:"viewer, operator or admin; of single systems as 'viewer operator:crm'. Default: viewer." placeholder:"ROLE"`
 	Days *string `query:"days" help:"Days until it ends, 1 to 3650, or never. Default: 90." placeholder:"N"`
 }
 
@@ -139,16 +139,16 @@ type OneToken struct {
 
 // Session is one of somebody who logged in.
 type Session struct {
-	ID      string      `json:"id"`
-	Name    string      `json:"name"`
-	Role    caller.Role `json:"role"`
-	Via     string      `json:"via"`
-	From    string      `json:"from"`
-	Browser string      `json:"browser,omitempty"` // as it calls itself
-	Entered time.Time   `json:"entered_at"`
-	Used    time.Time   `json:"used_at"` // about
-	Until   time.Time   `json:"ends_at"` // unless it is used again
-	This    bool        `json:"this"`    // it is the one that asks
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Role    caller.Rights `json:"role"`
+	Via     string        `json:"via"`
+	From    string        `json:"from"`
+	Browser string        `json:"browser,omitempty"` // as it calls itself
+	Entered time.Time     `json:"entered_at"`
+	Used    time.Time     `json:"used_at"` // about
+	Until   time.Time     `json:"ends_at"` // unless it is used again
+	This    bool          `json:"this"`    // it is the one that asks
 }
 
 // SessionFilter chooses sessions.

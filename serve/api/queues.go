@@ -11,31 +11,31 @@ import (
 // Of queues.
 var (
 	ListQueues = operation.List[operation.None, Queue]("listQueues", "queues",
-		"List the queues: what waits, what is being worked on, how old the oldest is.").For(caller.Viewer)
+		"List the queues: what waits, what is being worked on, how old the oldest is.").For(caller.Viewer).OfEach()
 	GetQueue = operation.View[OneQueue, Queue]("getQueue", "queues/{name}",
-		"Show one queue: its priorities, its deepest tenants, its settings.").For(caller.Viewer)
+		"Show one queue: its priorities, its deepest tenants, its settings.").For(caller.Viewer).OfEach()
 	PauseQueue = operation.Act[OneQueue, Queue]("pauseQueue", "queues/{name}/pause",
-		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.").For(caller.Operator)
+		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.").For(caller.Operator).OfEach()
 	ResumeQueue = operation.Act[OneQueue, Queue]("resumeQueue", "queues/{name}/resume",
-		"End a pause or a draining.").For(caller.Operator)
+		"End a pause or a draining.").For(caller.Operator).OfEach()
 	DrainQueue = operation.Act[OneQueue, Queue]("drainQueue", "queues/{name}/drain",
-		"Let a queue take no more jobs; what is there is worked on.").For(caller.Operator)
+		"Let a queue take no more jobs; what is there is worked on.").For(caller.Operator).OfEach()
 	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
-		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator)
+		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator).OfEach()
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
-		"List jobs of a queue: those of a state, or all that have not ended.").For(caller.Viewer)
+		"List jobs of a queue: those of a state, or all that have not ended.").For(caller.Viewer).OfEach()
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
-		"Show one job: payload, every failed try.").For(caller.Viewer)
+		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach()
 	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
-		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator)
+		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach()
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
-		"Let failed jobs wait again, as if they were added now.").For(caller.Operator)
+		"Let failed jobs wait again, as if they were added now.").For(caller.Operator).OfEach()
 	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",
-		"Make delayed jobs due.").For(caller.Operator)
+		"Make delayed jobs due.").For(caller.Operator).OfEach()
 	RemoveJobs = operation.Act[JobMove, Counted]("removeJobs", "queues/{name}/remove",
-		"Take out jobs that are waiting or delayed. They are counted as skipped. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
+		"Take out jobs that are waiting or delayed. They are counted as skipped. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator).OfEach()
 	CleanJobs = operation.Act[JobMove, Counted]("cleanJobs", "queues/{name}/clean",
-		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator)
+		"Forget jobs that have ended. Those that are waiting or delayed are taken out too where state names theirs, or is all. More than 10,000 need a login that is not older than 15 minutes.").For(caller.Operator).OfEach()
 )
 
 // OneQueue names a queue.
@@ -145,6 +145,7 @@ type JobEdit struct {
 // Job is a job of a queue.
 type Job struct {
 	Queue         string     `json:"queue"`
+	System        string     `json:"system,omitempty"` // whose queue it is
 	ID            string     `json:"id"`
 	Tenant        string     `json:"tenant,omitempty"`
 	Type          string     `json:"type,omitempty"`
@@ -167,6 +168,9 @@ type Job struct {
 	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
 	Position      string     `json:"-"`                  // in a listing
 }
+
+// InSystem is its system.
+func (j Job) InSystem() string { return j.System }
 
 // Version is the ETag.
 func (j Job) Version() string { return j.ETag }

@@ -7,7 +7,7 @@ import (
 
 // GetStream shows figures live.
 var GetStream = operation.Events[StreamOf, StreamEvent]("getStream", "stream",
-	"Show figures live, as server-sent events: each has the whole newest state of a topic, under the event's id, and Last-Event-ID leaves out what was seen. A topic is read once a second for all who listen; a client that is slow misses the states between, and one that takes nothing for 30 seconds is cut off. At most 200 listen to an instance; the next one is answered 503, and asks for what it wants every 10 seconds.").For(caller.Viewer)
+	"Show figures live, as server-sent events: each has the whole newest state of a topic, under the event's id, and Last-Event-ID leaves out what was seen. A topic is read once a second for all who listen; a client that is slow misses the states between, and one that takes nothing for 30 seconds is cut off. At most 200 listen to an instance; the next one is answered 503, and asks for what it wants every 10 seconds.").For(caller.Viewer).OfEach()
 
 // StreamOf names topics.
 type StreamOf struct {

@@ -16,7 +16,7 @@ var (
 	CheckAuditTrail = operation.View[operation.None, TrailCheck]("checkAuditTrail", "audit-trail/check",
 		"Read all of the audit trail, and say whether something in it was changed or taken away.")
 	ListChanges = operation.List[ChangesOf, Change]("listChanges", "changes",
-		"List the last changes by people, or those of one thing.").For(caller.Viewer)
+		"List the last changes by people, or those of one thing.").For(caller.Viewer).OfEach()
 )
 
 // TrailFilter chooses entries of the audit trail.

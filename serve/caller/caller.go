@@ -44,8 +44,8 @@ func (r Role) May(needed Role) bool { return r >= needed }
 // Caller is who makes a request.
 type Caller struct {
 	Name     string     // ada; key:admin, of the API's own token; token:ci; local, on this machine without a token
-	Role     Role       // the zero value, nobody, may do nothing
-	Payloads bool       // may see payloads, properties and headers
+	Rights   Rights     // the zero value may do nothing
+	Payloads bool       // may see payloads, properties and headers of the systems that they are an operator of
 	Via      string     // how they came in: key, token, password, oidc, link, local
 	From     netip.Addr // the address that the request came from; zero: this process
 	Session  string     // the id of their session, which is no secret; empty: none
@@ -57,9 +57,12 @@ func (c Caller) Fresh(now time.Time, within time.Duration) bool {
 	return c.Entered.IsZero() || now.Sub(c.Entered) <= within
 }
 
+// MayRead says whether they may see payloads of a system; "": of all.
+func (c Caller) MayRead(system string) bool { return c.Payloads && c.Rights.May(Operator, system) }
+
 // Key is the caller who has the API's own token, or needs none on this machine.
 func Key(name, via string, from netip.Addr) Caller {
-	return Caller{Name: name, Role: Admin, Payloads: true, Via: via, From: from}
+	return Caller{Name: name, Rights: All(Admin), Payloads: true, Via: via, From: from}
 }
 
 type key struct{}

@@ -36,7 +36,7 @@ func TestNobodyIsNoRoleThatIsGiven(t *testing.T) {
 }
 
 func TestAContextWithoutACallerIsOfNobody(t *testing.T) {
-	if c := caller.From(context.Background()); c.Role.May(caller.Viewer) {
+	if c := caller.From(context.Background()); c.Rights.MayAny(caller.Viewer) {
 		t.Errorf("it is of %+v", c)
 	}
 	ada := caller.Key("ada", "password", netip.Addr{})

@@ -31,8 +31,11 @@ func showAccess(v *page.Visit) (*page.View, error) {
 
 var accessCrumbs = []page.Link{{Text: "Access", Href: page.Address("access")}}
 
-// roleNames are those that somebody can be given.
-var roleNames = []string{"viewer", "operator", "admin"}
+// roleOf asks for what somebody is given.
+func roleOf(v *page.Visit) page.Input {
+	return page.Input{Name: "role", Label: "Role", Value: v.R.PostFormValue("role"), Auto: "off",
+		Help: "viewer, operator or admin; or of single systems, as viewer operator:crm operator:delivery. An admin is one of all systems."}
+}
 
 const newPassword = "12 to 128 characters. Those that are used often are refused."
 
@@ -63,7 +66,7 @@ func theUser(v *page.Visit) api.OneUser { return api.OneUser{User: v.R.PathValue
 var (
 	addUser = granting(api.AddUser, "users/add", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Add a user", Button: "Add the user", CLI: page.Command("user", "add", "NAME"), Texts: []string{"They log in by this name and password, and can change the password under their name."},
-			Inputs: []page.Input{{Name: "name", Label: "Name", Value: v.R.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")},
+			Inputs: []page.Input{{Name: "name", Label: "Name", Value: v.R.PostFormValue("name"), Auto: "off"}, roleOf(v),
 				{Name: "password", Label: "Password", Kind: "password", Help: newPassword, Auto: "new-password"}}}
 	}, func(v *page.Visit) *api.NewUser {
 		return &api.NewUser{Body: api.UserToAdd{Name: v.R.PostFormValue("name"), Role: v.R.PostFormValue("role"), Password: v.R.PostFormValue("password")}}
@@ -71,7 +74,7 @@ var (
 
 	setUserRole = granting(api.SetUserRole, "users/{name}/role", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Another role for " + theUser(v).User, Button: "Give the role", CLI: page.Command("user", "role", theUser(v).User, "ROLE"), Texts: []string{"Their sessions end: they log in again."},
-			Inputs: []page.Input{{Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")}}}
+			Inputs: []page.Input{roleOf(v)}}
 	}, func(v *page.Visit) *api.UserRole {
 		return &api.UserRole{OneUser: theUser(v), Role: v.R.PostFormValue("role")}
 	}, "role")
@@ -89,7 +92,7 @@ var (
 
 	makeToken = granting(api.MakeToken, "tokens/make", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Make a token", Button: "Make the token", CLI: page.Command("token", "make", "NAME"), Texts: []string{"A program shows it with each request. Its secret is shown once, on the next page."},
-			Inputs: []page.Input{{Name: "name", Label: "Name of the program", Value: v.R.PostFormValue("name"), Auto: "off"}, {Name: "role", Label: "Role", Choices: roleNames, Value: v.R.PostFormValue("role")},
+			Inputs: []page.Input{{Name: "name", Label: "Name of the program", Value: v.R.PostFormValue("name"), Auto: "off"}, roleOf(v),
 				{Name: "days", Label: "Days until it ends, or never", Value: v.R.PostFormValue("days"), Help: "Empty: 90.", Optional: true, Auto: "off"}}}
 	}, func(v *page.Visit) *api.NewToken {
 		q := &api.NewToken{Name: v.R.PostFormValue("name"), Role: v.R.PostFormValue("role")}

@@ -32,6 +32,7 @@ func TestUsersAreAddedChangedAndRemovedByForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Has(w.Page(w.Confirm("/console/access/users/joan/role", url.Values{"role": {"operator:delivery viewer"}})), "The role was changed.", "viewer operator:delivery")
 	w.Has(w.Page(w.Confirm("/console/access/users/joan/role", url.Values{"role": {"operator"}})), "The role was changed.", "operator")
 	w.Has(w.Page(w.Confirm("/console/access/users/joan/password", url.Values{"password": {phrase + " again"}})), "The password was changed.")
 	if after, err := w.grants.Get(t.Context(), state.User, "joan"); err != nil || after.Role != "operator" || after.Hash == before.Hash {
@@ -83,7 +84,7 @@ func TestSessionsOfOthersAreEnded(t *testing.T) {
 func TestAccessIsForAdmins(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.Who.Role = caller.Operator
+	w.Who.Rights = caller.All(caller.Operator)
 	for _, path := range []string{"/console/access", "/console/access/users/add", "/console/access/tokens/make", "/console/access/users/grace/remove"} {
 		if rec := w.Ask("GET", path, nil); rec.Code != http.StatusForbidden {
 			t.Errorf("%s is answered %d", path, rec.Code)

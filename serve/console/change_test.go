@@ -169,14 +169,14 @@ func TestADiscardIsStoppedInItsTime(t *testing.T) {
 	if w.Has(page, "Discard of dead letters of ada: 3, begins in"); !strings.Contains(page, `action="`+at+`/stop"`) {
 		t.Error("the page has no form that stops it")
 	}
-	w.Who.Role = caller.Viewer
+	w.Who.Rights = caller.All(caller.Viewer)
 	if page := w.Page("/console/queues"); !strings.Contains(consoletest.Text(page), "Discard of dead letters of ada") || strings.Contains(page, at+"/stop") {
 		t.Error("a viewer is shown how to stop it, or not that it is there")
 	}
 	if rec := w.Ask("POST", at+"/stop", nil); rec.Code != http.StatusForbidden {
 		t.Errorf("a viewer who stops it is answered %d", rec.Code)
 	}
-	w.Who.Role = caller.Admin
+	w.Who.Rights = caller.All(caller.Admin)
 	if rec := w.Ask("POST", at+"/stop", nil); rec.Code != http.StatusSeeOther {
 		t.Errorf("the form is answered %d: %s", rec.Code, consoletest.Text(rec.Body.String()))
 	}

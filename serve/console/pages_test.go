@@ -147,7 +147,7 @@ func TestTimesAreInTheZoneThatIsSet(t *testing.T) {
 func TestRolesSeeWhatTheyMay(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
-	w.Who.Role = caller.Viewer
+	w.Who.Rights = caller.All(caller.Viewer)
 	if page := w.Page("/console/dead/delivery/1"); strings.Contains(page, "Discard") || strings.Contains(page, "Replay</a>") {
 		t.Error("a viewer is shown what operators may do")
 	}

@@ -27,7 +27,7 @@ func TestTheTrailSaysWhoDidWhat(t *testing.T) {
 	w.Has(w.Page("/console/dead/delivery/1"), "Last changes", "ada: editDead")
 	w.Has(w.Page("/console/"), "Last changes", "ada: pauseQueue q")
 	w.Has(w.Page("/console/dead/delivery/2"), "Nobody changed it.")
-	w.Who.Role = caller.Viewer
+	w.Who.Rights = caller.All(caller.Viewer)
 	if rec := w.Ask("GET", "/console/audit", nil); rec.Code != http.StatusForbidden {
 		t.Errorf("a viewer is answered %d", rec.Code)
 	}

@@ -53,10 +53,13 @@ type Fate struct {
 }
 
 // Filter says what is looked at. Empty fields are any.
-type Filter struct{ System, Owner, Type string }
+type Filter struct {
+	Among               string // names of systems, with a space around each
+	System, Owner, Type string
+}
 
 func (f *Filter) passes(system, owner, kind string) bool {
-	return (f.System == "" || f.System == system) && (f.Owner == "" || f.Owner == owner) && (f.Type == "" || f.Type == kind)
+	return (f.Among == "" || strings.Contains(f.Among, " "+system+" ")) && (f.System == "" || f.System == system) && (f.Owner == "" || f.Owner == owner) && (f.Type == "" || f.Type == kind)
 }
 
 // Feed is what is known of this moment.

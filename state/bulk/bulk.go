@@ -54,6 +54,7 @@ type Operation struct {
 	ID      string
 	Kind    string    // what is done: dead.replay
 	Scope   string    // where one of the kind is active at a time
+	Systems string    // whose things they are: names with spaces between; empty: any
 	Filter  []byte    // which things, as its maker reads it: no part of it depends on the clock
 	Instant time.Time // what came or changed since is not part of it
 	By      string    // who asked for it
@@ -102,9 +103,10 @@ type Slice struct {
 // Filter chooses operations of a list; zero fields match all.
 type Filter struct {
 	States []State
-	After  *Operation // the list begins after it: its Made and ID count
-	Back   bool       // the newest first
-	Max    int        // 0: 1000
+	Sees   func(systems string) bool // of the Systems of an operation, whether it is chosen; nil: any is
+	After  *Operation                // the list begins after it: its Made and ID count
+	Back   bool                      // the newest first
+	Max    int                       // 0: 1000
 }
 
 // Store is the role.

@@ -109,8 +109,9 @@ type Store interface {
 	Count(ctx context.Context, f Filter) (int, error)
 	// Groups says how many dead letters there are for each cause, its numbers aside, as they are
 	// now. It reads counters, which change with the dead letters in one transaction; a store that
-	// has none looks at its newest 10,000 dead letters, and says so.
-	Groups(ctx context.Context) (Groups, error)
+	// has none looks at its newest 10,000 dead letters, and says so. only says of which pipelines;
+	// nil: of all.
+	Groups(ctx context.Context, only func(pipeline string) bool) (Groups, error)
 	// Replay marks matching held dead letters as replaying, durably, and says how many:
 	// Open hands them out. Messages that die later are not among them.
 	Replay(ctx context.Context, f Filter) (int, error)

@@ -14,6 +14,7 @@ const MaxIDs = 10_000
 // Filter chooses dead letters; zero fields match all.
 type Filter struct {
 	Pipeline, Tenant string
+	Only             func(pipeline string) bool // says of which pipelines; nil: of all
 	State            State
 	Kinds            []tidemill.Kind
 	NotKinds         []tidemill.Kind
@@ -46,10 +47,13 @@ func (f *Filter) Check() error {
 	return nil
 }
 
+// Has says whether Only takes a pipeline.
+func (f *Filter) Has(pipeline string) bool { return f.Only == nil || f.Only(pipeline) }
+
 // Match says whether the filter chooses the dead letter. The backend applies Max.
 func (f *Filter) Match(l *Letter) bool {
 	after, before := f.Between()
-	return (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
+	return f.Has(l.Pipeline) && (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
 		(f.State == "" || f.State == l.State) &&
 		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (len(f.Seqs) == 0 || slices.Contains(f.Seqs, l.Seq)) &&

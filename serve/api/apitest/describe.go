@@ -240,6 +240,14 @@ func owner(t reflect.Type, index []int) reflect.Type {
 	return t
 }
 
+// concerned is for which systems the role of an operation has to be.
+func concerned(o *operation.Description) string {
+	if o.System == "" {
+		return "all"
+	}
+	return o.System
+}
+
 // operation describes one.
 func (d *describer) operation(o *operation.Description) object {
 	done := object{"description": "Done.", "content": d.answer(o)}
@@ -247,7 +255,7 @@ func (d *describer) operation(o *operation.Description) object {
 		done["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
 	}
 	responses := object{d.status(o): done, "default": object{"$ref": "#/components/responses/Problem"}}
-	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String()}
+	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String(), "x-systems": concerned(o)}
 	if o.Fresh {
 		out["x-fresh-login"] = true
 	}
@@ -435,7 +443,8 @@ func (d *describer) document(all []operation.Handler) object {
 			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters that are not known are refused. ",
-			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything.")},
+			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+
+				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for.")},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{"token": []any{}}},
 		"paths":    paths,

@@ -20,7 +20,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
-		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s.%s\n\n", h.Method, h.Path, h.Text, o["x-role"], fresh(h.Fresh))
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s, %s.%s\n\n", h.Method, h.Path, h.Text, o["x-role"], forWhich(h.System), fresh(h.Fresh))
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {
@@ -145,4 +145,15 @@ func fresh(is bool) string {
 		return ""
 	}
 	return fmt.Sprintf(" It needs a login that is not older than %d minutes.", int(operation.FreshFor.Minutes()))
+}
+
+// forWhich says for which systems a role has to be.
+func forWhich(system string) string {
+	switch system {
+	case "":
+		return "for all systems"
+	case operation.Each:
+		return "for what is of the systems that it is for"
+	}
+	return "for " + system
 }

@@ -32,7 +32,9 @@ type Count struct {
 type Counter[Q any] func(ctx context.Context, q *Q, most int) (int, error)
 
 // mayCount refuses a count that is not made.
-func (p *Page) mayCount(ctx context.Context, counted bool) error {
+func (p *Page) mayCount(ctx context.Context, d *Description, counted bool) error {
+	needed := *d
+	needed.Role = max(d.Role, caller.Operator)
 	switch {
 	case p.Count == "" || p.Count == "none":
 		return nil
@@ -40,7 +42,7 @@ func (p *Page) mayCount(ctx context.Context, counted bool) error {
 		return Refuse(http.StatusBadRequest, "this listing is not counted: leave count out")
 	case !p.asked():
 		return Refuse(http.StatusBadRequest, "count is for pages: give limit too")
-	case p.Count == countExact && !caller.From(ctx).Role.May(caller.Operator):
+	case p.Count == countExact && !needed.May(caller.From(ctx).Rights):
 		return Refuse(http.StatusForbidden, "count=exact is for the role %v: ask for count=bounded", caller.Operator)
 	}
 	return nil

@@ -33,31 +33,63 @@ func WithCover(ctx context.Context, paths []string) context.Context {
 	return context.WithValue(ctx, coverKey{}, c)
 }
 
-// cover is what is covered in an answer.
+// cover is what is covered in answers.
 type cover struct {
-	all   bool                  // of what is tagged
-	paths map[string][][]string // by tag
+	who    caller.Caller
+	system string                // of what is in the answers, but of that which is [InSystem]; empty: not known
+	all    bool                  // of what is tagged, see over
+	paths  map[string][][]string // by tag
 }
 
-// coverOf is what is covered for the caller of a context; nil: nothing.
-func coverOf(ctx context.Context) *cover {
+// InSystem is an answer, or an item of a listing, that says which system it is of: its payloads are
+// shown to those who may see the payloads of that one.
+type InSystem interface{ InSystem() string }
+
+// coverOf is what is covered for the caller of a context in answers of an operation.
+func coverOf(ctx context.Context, system string) *cover {
 	paths, _ := ctx.Value(coverKey{}).(map[string][][]string)
-	if all := !caller.From(ctx).Payloads; all || len(paths) > 0 {
-		return &cover{all, paths}
+	if system == Each {
+		system = ""
+	}
+	return &cover{caller.From(ctx), system, false, paths}
+}
+
+// over is what is covered in one answer; nil: nothing.
+func (c *cover) over(v any) *cover {
+	system := c.system
+	if of, ok := v.(InSystem); ok {
+		system = of.InSystem()
+	}
+	one := *c
+	if one.all = !c.who.MayRead(system); one.all || len(one.paths) > 0 {
+		return &one
 	}
 	return nil
 }
 
 // of is an answer with what is covered.
 func (c *cover) of(v any) (any, error) {
-	if c == nil {
+	over := c.over(v)
+	if over == nil {
 		return v, nil
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return c.json(shapeOf(reflect.TypeOf(v)), b)
+	return over.json(shapeOf(reflect.TypeOf(v)), b)
+}
+
+// coverPage is a page with what is covered in each of its items.
+func coverPage[A any](c *cover, p *Paged[A]) (*Paged[any], error) {
+	out := &Paged[any]{Items: make([]any, len(p.Items)), Next: p.Next, Previous: p.Previous, Count: p.Count, AsOf: p.AsOf}
+	var err error
+	for i, item := range p.Items {
+		if out.Items[i], err = c.of(item); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // json covers JSON of a shape.

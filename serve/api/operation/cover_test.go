@@ -39,7 +39,7 @@ func shown(t testing.TB, v covered, payloads bool, paths ...string) string {
 	t.Helper()
 	h := showCovered.By(func(context.Context, *operation.None) (covered, error) { return v, nil })
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/covered", nil)
-	ctx := caller.With(r.Context(), caller.Caller{Name: "ada", Role: caller.Admin, Payloads: payloads})
+	ctx := caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Admin), Payloads: payloads})
 	if len(paths) > 0 {
 		ctx = operation.WithCover(ctx, paths)
 	}
@@ -153,7 +153,7 @@ func TestLinesThatWriteThemselvesAreCovered(t *testing.T) {
 	})
 	for payloads, want := range map[bool]string{false: `{"n":"shown","ip":"(text)","properties":{"a":"(text)"}}`, true: `{"n":"shown","ip":"s3cr3t","properties":{"a":"s3cr3t"}}`} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/rows", nil)
-		if err := l.Serve(w, r.WithContext(caller.With(r.Context(), caller.Caller{Role: caller.Admin, Payloads: payloads}))); err != nil || w.Body.String() != want+"\n"+want+"\n" {
+		if err := l.Serve(w, r.WithContext(caller.With(r.Context(), caller.Caller{Rights: caller.All(caller.Admin), Payloads: payloads}))); err != nil || w.Body.String() != want+"\n"+want+"\n" {
 			t.Errorf("%v, %s; want twice %s", err, w.Body, want)
 		}
 	}

@@ -33,6 +33,12 @@ func (s Stream[Q, A]) For(r caller.Role) Stream[Q, A] {
 	return s
 }
 
+// OfEach is a stream of what several systems have. Who sends looks no further than the caller may.
+func (s Stream[Q, A]) OfEach() Stream[Q, A] {
+	s.System = Each
+	return s
+}
+
 // By is the stream with who sends: until its context ends, or an event could not be sent.
 func (s Stream[Q, A]) By(send func(context.Context, *Q, *EventWriter) error) Handler {
 	return Handler{&s.Description, func(w http.ResponseWriter, r *http.Request) error {

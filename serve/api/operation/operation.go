@@ -57,6 +57,19 @@ type Description struct {
 	Ingest   bool        // it takes events in, which are accounted for by themselves, and is no change by a person
 	Fresh    bool        // it needs a login that is not older than FreshFor
 	Role     caller.Role // who may do it, at least
+	System   string      // for which its role has to be: the one whose operation it is; Each; empty: all, for it concerns the whole instance
+}
+
+// Each is what the System of an operation says that concerns things of several systems: it shows and
+// changes those alone that are of a system for which its caller has the role.
+const Each = "each"
+
+// May says whether rights suffice for it.
+func (d *Description) May(r caller.Rights) bool {
+	if d.System == Each {
+		return r.MayAny(d.Role)
+	}
+	return r.May(d.Role, d.System)
 }
 
 // FreshFor is how old a login may be for operations that need a fresh one. Who shows a token with each
@@ -251,6 +264,19 @@ func (o Operation[Q, A]) WithKey() Operation[Q, A] {
 func (o Operation[Q, A]) For(r caller.Role) Operation[Q, A] {
 	o.Role = r
 	return o
+}
+
+// OfEach is an operation that concerns things of several systems. Who does it looks no further than
+// the caller may.
+func (o Operation[Q, A]) OfEach() Operation[Q, A] {
+	o.System = Each
+	return o
+}
+
+// OfEach is a listing of things of several systems. Who lists looks no further than the caller may.
+func (l Listing[Q, A]) OfEach() Listing[Q, A] {
+	l.System = Each
+	return l
 }
 
 // For is a listing that a role may read already, and not admins alone.

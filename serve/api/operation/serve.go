@@ -36,7 +36,7 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		if d := documentOf(a); d != nil {
 			return d.answer(w)
 		}
-		shown, err := coverOf(r.Context()).of(a)
+		shown, err := coverOf(r.Context(), o.System).of(a)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 		now, of := time.Now(), listingOf(r)
 		in, paged := any(q).(interface{ page() *Page })
 		if paged {
-			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), count != nil)); err != nil {
+			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), &l.Description, count != nil)); err != nil {
 				return err
 			}
 		}
@@ -139,14 +139,14 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 				return err
 			}
 			p.Count = counted(r.Context(), in.page(), q, count)
-			shown, err := coverOf(r.Context()).of(p)
+			shown, err := coverPage(coverOf(r.Context(), l.System), p)
 			if err == nil {
 				Write(w, http.StatusOK, "application/json", shown)
 			}
 			return err
 		}
 		w.Header().Set("Content-Type", LinesType)
-		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
+		out := lines{w: w, cover: coverOf(r.Context(), l.System), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
 		if live, ok := any(q).(Live); ok && live.Live() {
 			out.live = true
 			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
@@ -186,8 +186,8 @@ func (l *lines) add(v any) (err error) {
 	l.n++
 	if own, ok := v.(interface{ AppendJSON([]byte) []byte }); ok {
 		l.line = own.AppendJSON(l.line[:0])
-		if l.cover != nil {
-			l.line, err = l.cover.json(shapeOf(reflect.TypeOf(v)), l.line)
+		if c := l.cover.over(v); c != nil {
+			l.line, err = c.json(shapeOf(reflect.TypeOf(v)), l.line)
 		}
 		if l.line = append(l.line, '\n'); err == nil {
 			_, err = l.w.Write(l.line)

@@ -26,7 +26,7 @@ type Browser struct {
 }
 
 // Admin is somebody who may do everything.
-var Admin = caller.Caller{Name: "ada", Role: caller.Admin, Payloads: true, Via: "password"}
+var Admin = caller.Caller{Name: "ada", Rights: caller.All(caller.Admin), Payloads: true, Via: "password"}
 
 // New is a browser of an admin, at the console of an API. Without a gate of its own it is that too.
 func New(t *testing.T, a admin.Parts, c console.Parts) *Browser {
@@ -46,7 +46,7 @@ func New(t *testing.T, a admin.Parts, c console.Parts) *Browser {
 
 // Caller is who looks. It and the next ones are the gate of the console.
 func (b *Browser) Caller(*http.Request) (caller.Caller, error) {
-	if b.Who.Role == caller.Nobody {
+	if b.Who.Rights == (caller.Rights{}) {
 		return caller.Caller{}, operation.Refuse(http.StatusUnauthorized, "nobody is logged in")
 	}
 	return b.Who, nil

@@ -187,7 +187,7 @@ func (s Stage) small(t *testing.T) {
 
 func (s Stage) refused(t *testing.T) {
 	b := s.Open(t, "", "")
-	b.Who.Role = caller.Viewer
+	b.Who.Rights = caller.All(caller.Viewer)
 	for _, path := range s.Viewers {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if rec := b.Ask(method, path, url.Values{"key": {"k"}}); rec.Code != http.StatusForbidden {

@@ -71,8 +71,8 @@ func (v *Visit) Allowed(what, id string) error {
 	switch d := v.does[id]; {
 	case d == nil:
 		return operation.Refuse(http.StatusNotFound, "%s is not here.", what)
-	case !v.Caller.Role.May(d.Role):
-		return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, d.Role, v.Caller.Name, v.Caller.Role)
+	case !d.May(v.Caller.Rights):
+		return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, d.Role, v.Caller.Name, v.Caller.Rights)
 	case d.Fresh && !v.Caller.Fresh(v.At, operation.FreshFor):
 		return operation.NeedLogin("This")
 	}

@@ -117,7 +117,7 @@ func (v *View) Environ() string { return v.Environment }
 func (v *View) Who() string { return v.Caller.Name }
 
 // Role is the caller's.
-func (v *View) Role() string { return v.Caller.Role.String() }
+func (v *View) Role() string { return v.Caller.Rights.String() }
 
 // Via is how the caller came in.
 func (v *View) Via() string { return v.Caller.Via }

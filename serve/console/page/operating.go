@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidemill/tidemill/serve/api"
 )
@@ -71,6 +72,9 @@ func previewed(v *Visit, p *api.OperationPreview) *Question {
 		Texts: []string{p.Does, p.Undo, "What comes from now on is no part of it."}, Many: &Preview{*p, !does.final && p.Count > 1, v.R.PostFormValue("rate")}}
 	if p.After > 0 {
 		q.Texts = append(q.Texts, fmt.Sprintf("It begins %d seconds after it is asked for. Until then it can be stopped on every page, and nothing is changed.", p.After))
+	}
+	if len(p.Systems) > 0 {
+		q.Texts = append(q.Texts, "Only things of "+strings.Join(p.Systems, " and ")+" are meant.")
 	}
 	if p.Takes > 0 {
 		q.Texts = append(q.Texts, "It takes about "+Span(&p.Takes)+".")

@@ -37,7 +37,7 @@ func all(*page.Set) bool { return true }
 func read(t *testing.T, h http.Handler, path string) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequestWithContext(caller.With(t.Context(), caller.Caller{Name: "ada", Role: caller.Viewer}), http.MethodGet, path, nil))
+	h.ServeHTTP(rec, httptest.NewRequestWithContext(caller.With(t.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)}), http.MethodGet, path, nil))
 	return rec.Body.String()
 }
 

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	standingFor  = 5 * time.Second        // how all stands is shown that long to everybody of a role
+	standingFor  = 5 * time.Second        // how all stands is shown that long to everybody of the same rights
 	sharedWithin = 900 * time.Millisecond // a page waits that long for what all pages show
 )
 
 // shared is what all pages show, asked for once for all of a role who look.
 type shared[A any] struct {
 	mu   sync.Mutex
-	last map[caller.Role]sharing[A]
+	last map[caller.Rights]sharing[A]
 }
 
 type sharing[A any] struct {
@@ -32,7 +32,7 @@ type sharing[A any] struct {
 func (s *shared[A]) of(v *Visit, old time.Duration, ask func(context.Context) (A, error)) (none A, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, known := s.last[v.Caller.Role]
+	last, known := s.last[v.Caller.Rights]
 	if last.err != nil {
 		old = standingFor
 	}
@@ -49,9 +49,9 @@ func (s *shared[A]) of(v *Visit, old time.Duration, ask func(context.Context) (A
 		has = none
 	}
 	if s.last == nil {
-		s.last = map[caller.Role]sharing[A]{}
+		s.last = map[caller.Rights]sharing[A]{}
 	}
-	s.last[v.Caller.Role] = sharing[A]{v.At, has, err}
+	s.last[v.Caller.Rights] = sharing[A]{v.At, has, err}
 	return has, err
 }
 

@@ -45,7 +45,7 @@ func (v *Visit) Context() (context.Context, context.CancelFunc) {
 // May says whether the caller may do an operation, by its id. What the API does not describe nobody may.
 func (v *Visit) May(id string) bool {
 	d := v.does[id]
-	return d != nil && v.Caller.Role.May(d.Role)
+	return d != nil && d.May(v.Caller.Rights)
 }
 
 // Query is the query of the page's address.

@@ -45,6 +45,7 @@ var cases = []struct {
 	{"of many who start at once one starts", "two instances are asked together", oneOfManyStarts},
 	{"one of many claims an operation", "two who run it would count twice", oneOfManyClaims},
 	{"a list is in the order of making, both ways, in pages", "pages neither skip nor repeat", pages},
+	{"a page of a list has what is seen of it", "who may see some is not shown an empty page", seen},
 	{"a list of states has those states", "the ones that run are looked for each second", byState},
 	{"what is over is forgotten, what is active is not", "the store is bounded", swept},
 	{"an ended context does nothing", "a stop must not be held up", endedContext},
@@ -77,7 +78,7 @@ func (t *test) get(id string) *bulk.Operation {
 
 // full has something in each field.
 func full() *bulk.Operation {
-	return &bulk.Operation{ID: "a", Kind: "jobs.retry", Scope: "ingest \x00ü", Filter: []byte{0, 1, 255}, Instant: day.Add(time.Millisecond), By: "ada", State: bulk.Running, Rate: 7200, Most: 9, Total: 12, AtLeast: true,
+	return &bulk.Operation{ID: "a", Kind: "jobs.retry", Scope: "ingest \x00ü", Systems: "crm delivery", Filter: []byte{0, 1, 255}, Instant: day.Add(time.Millisecond), By: "ada", State: bulk.Running, Rate: 7200, Most: 9, Total: 12, AtLeast: true,
 		Made: day, Starts: day.Add(time.Second), Begun: day.Add(2 * time.Second), Ended: day.Add(3 * time.Second),
 		Progress: bulk.Progress{Changed: 3, Gone: 2, Failed: map[string]int{"damaged": 1}, Failures: []bulk.Failure{{Key: "k", ID: "x", Owner: "shop", Reason: "damaged"}}},
 		Cursor:   "here", Slice: bulk.Slice{To: "there", N: 4}, Waits: "the queue is paused", Why: "because", StoppedBy: "eve", Owner: "one", Until: day.Add(time.Hour)}
@@ -278,6 +279,29 @@ func pages(t *test) {
 			if !slices.Equal(got, want) {
 				t.Errorf("back %v, of the states %v: pages are %v, want %v", back, states, got, want)
 			}
+		}
+	}
+}
+
+func seen(t *test) {
+	for i := range 30 {
+		o := &bulk.Operation{ID: fmt.Sprintf("s%02d", i), Kind: "k", Scope: fmt.Sprint(i), State: bulk.Running, Made: day.Add(time.Duration(i) * time.Second)}
+		if i%10 == 5 {
+			o.Systems = "crm delivery"
+		}
+		if err := t.Store.Add(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []bulk.Filter{{Max: 2}, {Max: 2, States: []bulk.State{bulk.Running}}} {
+		f.Sees = func(systems string) bool { return systems == "crm delivery" }
+		all, err := t.Store.List(t.Context(), f)
+		if got := ids(all); err != nil || !slices.Equal(got, []string{"s05", "s15"}) {
+			t.Fatalf("a page of what is seen has %v, %v", got, err)
+		}
+		f.After = all[1]
+		if all, err = t.Store.List(t.Context(), f); err != nil || !slices.Equal(ids(all), []string{"s25"}) {
+			t.Errorf("the page after it has %v, %v", ids(all), err)
 		}
 	}
 }

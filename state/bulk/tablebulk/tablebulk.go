@@ -40,6 +40,7 @@ func Spec() table.Spec[Record] {
 		at("holds", func(r *r) any { return &r.holds }),
 		at("kind", func(r *r) any { return &r.is.Kind }),
 		at("scope", func(r *r) any { return &r.is.Scope }),
+		at("systems", func(r *r) any { return &r.is.Systems }),
 		at("filter", func(r *r) any { return &r.is.Filter }),
 		at("instant", func(r *r) any { return &r.is.Instant }),
 		at("asked_by", func(r *r) any { return &r.is.By }),
@@ -227,17 +228,11 @@ func (s *Store[Raw]) List(ctx context.Context, f bulk.Filter) (all []*bulk.Opera
 					q.After.state = q.Where[0].Value.(uint8)
 				}
 			}
-			page, err := from.Page(q)
+			some, err := pages(from, q, f.Sees)
 			if err != nil {
 				return err
 			}
-			for _, r := range page {
-				o, err := r.operation()
-				if err != nil {
-					return err
-				}
-				all = append(all, o)
-			}
+			all = append(all, some...)
 		}
 		return nil
 	})
@@ -246,6 +241,31 @@ func (s *Store[Raw]) List(ctx context.Context, f bulk.Filter) (all []*bulk.Opera
 	}
 	slices.SortFunc(all, func(a, b *bulk.Operation) int { return order(a, b, f.Back) })
 	return all[:min(len(all), most)], nil
+}
+
+// pages reads the operations of a query that are chosen, page by page until there are its Most.
+func pages(from table.Reader[Record], q table.Query[Record], sees func(string) bool) (all []*bulk.Operation, err error) {
+	for most := q.Most; len(all) < most; {
+		page, err := from.Page(q)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page {
+			if sees != nil && !sees(r.is.Systems) {
+				continue
+			}
+			o, err := r.operation()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
+		if len(page) < q.Most {
+			return all, nil
+		}
+		q.After = page[len(page)-1]
+	}
+	return all[:min(len(all), q.Most)], nil
 }
 
 // order compares operations as they are listed.

@@ -263,7 +263,7 @@ func follows(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness
 				for _, h := range letters {
 					byCause[strings.TrimRight(h.cause, "0123456789")]++
 				}
-				g, err := f.Store.Groups(t.Context())
+				g, err := f.Store.Groups(t.Context(), nil)
 				if err != nil || len(g.Groups) != len(byCause) || g.Other+g.Looked != 0 {
 					r.Fatalf("groups %+v, %v; want %v", g, err, byCause)
 				}

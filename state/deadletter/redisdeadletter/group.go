@@ -13,14 +13,14 @@ import (
 const groupsMax = 10_000
 
 // Groups implements deadletter.Store. It looks at the newest dead letters, without their messages.
-func (s *Store) Groups(ctx context.Context) (all deadletter.Groups, err error) {
+func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
 	type name struct {
 		pipeline string
 		kind     tidemill.Kind
 		cause    string
 	}
 	counts, looked := map[name]int{}, 0
-	err = s.scan(ctx, deadletter.Filter{Back: true, Max: groupsMax}, func(page []stored) error {
+	err = s.scan(ctx, deadletter.Filter{Only: only, Back: true, Max: groupsMax}, func(page []stored) error {
 		seqs := make([]int64, len(page))
 		for i, r := range page {
 			seqs[i] = r.Seq

@@ -187,7 +187,7 @@ func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err erro
 // sets are those that have what a filter chooses, and nothing else; nil: no sets are so.
 func (s *Store) sets(f deadletter.Filter) []string {
 	switch {
-	case f.Tenant != "" || len(f.Kinds)+len(f.NotKinds)+len(f.IDs)+len(f.Seqs) > 0 || !f.After.IsZero() || !f.Before.IsZero() || f.Replays > 0 || f.AfterSeq > 0:
+	case f.Only != nil || f.Tenant != "" || len(f.Kinds)+len(f.NotKinds)+len(f.IDs)+len(f.Seqs) > 0 || !f.After.IsZero() || !f.Before.IsZero() || f.Replays > 0 || f.AfterSeq > 0:
 		return nil
 	case f.Pipeline == "" && f.State == "":
 		return []string{s.order}

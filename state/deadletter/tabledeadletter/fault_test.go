@@ -36,7 +36,7 @@ func (a again) Count(ctx context.Context, f deadletter.Filter) (int, error) {
 }
 
 func (a again) Groups(ctx context.Context) (deadletter.Groups, error) {
-	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx) })
+	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx, nil) })
 }
 
 func (a again) Replay(ctx context.Context, f deadletter.Filter) (int, error) {

@@ -42,7 +42,7 @@ func (q *search) match(r *Record) bool {
 
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
-	return len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
+	return f.Only == nil && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
 }
 
 // states are those that a filter chooses.
@@ -93,6 +93,9 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 		only = append(only, "id", "kind")
 	}
 	for _, pipeline := range pipelines {
+		if !q.Has(pipeline) {
+			continue
+		}
 		for _, state := range states(&q.Filter) {
 			for _, query := range q.queries(pipeline, state) {
 				query.Only, query.Where = only, append(query.Where, all...)

@@ -124,7 +124,7 @@ func (g grouping) begin(j *joining, b *books) {
 }
 
 // Groups implements deadletter.Store. It reads the groups, and no dead letters.
-func (s *Store[Raw]) Groups(ctx context.Context) (all deadletter.Groups, err error) {
+func (s *Store[Raw]) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
 	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
 		all = deadletter.Groups{}
 		pipelines, err := pipelinesIn(tx)
@@ -132,6 +132,9 @@ func (s *Store[Raw]) Groups(ctx context.Context) (all deadletter.Groups, err err
 			return err
 		}
 		for _, name := range pipelines {
+			if only != nil && !only(name) {
+				continue
+			}
 			q := table.Query[Record]{By: "state", Most: pageMax, Only: append([]string{"kind", "cause", "size"}, place...), Where: among(name, grouped)}
 			if err := table.Each(tx, q, func(r *Record) bool {
 				if r.key == otherKey(name) {

@@ -167,7 +167,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 func TestPropertiesAreCovered(t *testing.T) {
 	w := newWorld(t, "", true)
 	w.stores("viewed", "ann", "secret-word")
-	w.Who = caller.Caller{Name: "eve", Role: caller.Viewer}
+	w.Who = caller.Caller{Name: "eve", Rights: caller.All(caller.Viewer)}
 	for _, path := range []string{"/console/analytics", "/console/analytics/event?project=shop&id=e1", "/console/analytics/person?project=shop&distinct_id=ann"} {
 		if said := consoletest.Text(w.Page(path)); strings.Contains(said, "secret-word") {
 			t.Errorf("%s shows what is covered: %s", path, said)
@@ -195,6 +195,6 @@ func TestAKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	if _, err := w.projects.ByKey(t.Context(), hash); err == nil {
 		t.Error("the key works after it was revoked")
 	}
-	w.Who.Role = caller.Operator
+	w.Who.Rights = caller.All(caller.Operator)
 	w.Has(w.Page("/console/analytics/keys?project=shop"), "Keys are for admins.")
 }

@@ -150,7 +150,7 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 func TestPayloadsAreCovered(t *testing.T) {
 	w := newWorld(t, "", true)
 	w.fill("secret-word")
-	w.Who = caller.Caller{Name: "eve", Role: caller.Viewer}
+	w.Who = caller.Caller{Name: "eve", Rights: caller.All(caller.Viewer)}
 	for _, path := range []string{eventAt("event", "secret-word"), "/console/crm/profile?tenant=club&externalId=m-9secret-word"} {
 		if said := consoletest.Text(w.Page(path)); strings.Contains(said, `"secret-word"`) {
 			t.Errorf("%s shows what is covered: %s", path, said)

@@ -143,7 +143,7 @@ func TestAPartnerIsSteered(t *testing.T) {
 	if rec := w.Ask(http.MethodGet, "/console/partners/nix", nil); rec.Code != http.StatusNotFound {
 		t.Errorf("a partner that there is not is answered %d", rec.Code)
 	}
-	w.Who.Role = caller.Viewer
+	w.Who.Rights = caller.All(caller.Viewer)
 	if page := w.Page("/console/partners/ads"); strings.Contains(page, "/test\"") || strings.Contains(page, "/open\"") {
 		t.Error("a viewer is shown what operators may do")
 	}

@@ -127,7 +127,7 @@ func TestAWindowIsLookedAtAndClosed(t *testing.T) {
 	}
 	w.Has(w.Page("/console/windows/search?q="), "Nothing matches.")
 	w.Has(w.Page("/console/windows/files"), "No files are read here.")
-	w.Who = caller.Caller{Name: "eve", Role: caller.Viewer}
+	w.Who = caller.Caller{Name: "eve", Rights: caller.All(caller.Viewer)}
 	if page := w.Page(one); strings.Contains(page, "ACTOR") || strings.Contains(page, "Close it now") {
 		t.Error("a viewer sees a payload, or what operators may do")
 	}

@@ -1,0 +1,420 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/live"
+	"github.com/tidemill/tidemill/state/bulk"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/ledger/tableledger"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/trail"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
+	"github.com/tidemill/tidemill/systems/crm"
+	"github.com/tidemill/tidemill/systems/delivery"
+	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
+	"github.com/tidemill/tidemill/systems/delivery/partner"
+)
+
+// thing is what a test has of a system: a queue, its jobs and its dead letters, and a word that stands in
+// all of them and nowhere else.
+type thing struct {
+	system, queue, word string
+	jobs, dead          int
+}
+
+// things are those of two systems that run, and those of no system that is known.
+var things = []thing{
+	{crm.Name, "crm-events", "<cr1mson>", 3, 4},
+	{delivery.Name, delivery.QueueOf("d7p&quote"), "d7p&quote", 50, 60},
+	{"", "q9loose", "q9loose", 700, 800},
+}
+
+// grantDesk is an instance with them.
+type grantDesk struct {
+	*desk
+	letters deadletter.Store
+	queues  *memoryqueue.Store
+	ops     bulk.Store
+	fates   *live.Feed
+	keys    int
+}
+
+func granting(t *testing.T, do func(d *grantDesk)) {
+	synctest.Test(t, func(t *testing.T) {
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &grantDesk{letters: letters, queues: memoryqueue.New(memoryqueue.Options{}), ops: tablebulk.Memory(), fates: live.New(time.Now, func(n int) int { return n - 1 })}
+		cfg := loaded(t)
+		deliveryconfig.Of(cfg).Partners = []partner.Partner{{Name: "d7p&quote"}}
+		p := admin.Parts{Config: func() *config.Loaded { return cfg }, Letters: letters, Bulk: d.ops, Once: tableledger.Memory(tableledger.Options{}), Trail: tabletrail.Memory(), Fates: d.fates, Uses: []string{"q9loose"},
+			Doctor: func(context.Context) []preflight.Finding { return []preflight.Finding{{Detail: "q9loose"}} }, Common: &answer.Common{Queues: d.queues}}
+		for _, of := range things {
+			if of.system != "" {
+				p.Systems = append(p.Systems, d.system(of))
+				p.Finds = append(p.Finds, answer.Finds{System: of.system, Finder: &finder{places: []answer.Lookup{has("events of "+of.word, answer.EventHit(of.system, "event", of.word, "same", of.word))},
+					tells: func(owner, id string) (api.Explanation, error) {
+						return answer.NewStory(of.system, "event", owner, of.word, time.Now()).Explanation, nil
+					}}})
+			}
+		}
+		d.desk = newDesk(t, p)
+		defer d.api.Close()
+		for _, of := range things {
+			d.plant(of, p.Trail)
+		}
+		time.Sleep(time.Millisecond)
+		do(d)
+	})
+}
+
+// system is one that runs, whose books cannot be read and have the word in their error.
+func (d *grantDesk) system(of thing) admin.System {
+	return admin.System{Name: of.system, Notes: func() []string { return []string{of.word} },
+		Books: map[string]tidemill.Bookkeeper{of.queue: unread(of.word)},
+		Audit: func(context.Context) (any, bool, error) {
+			return map[string]any{"system": of.system, "balanced": true, "faults": []string{of.word}}, true, nil
+		}}
+}
+
+// unread are books that cannot be read.
+type unread string
+
+func (u unread) Books(context.Context) (tidemill.Books, error) {
+	return tidemill.Books{}, errors.New(string(u))
+}
+
+// plant puts in what there is of a system.
+func (d *grantDesk) plant(of thing, tr trail.Trail) {
+	ctx := d.Context()
+	var ls []tidemill.DeadLetter
+	var jobs []*tidemill.Message
+	message := func(i int) *tidemill.Message {
+		return &tidemill.Message{To: of.queue, ID: fmt.Sprint(of.word, "-", i), Tenant: of.word, Type: of.word, Payload: []byte(`{"note":"payload of ` + of.word + `"}`), Header: []tidemill.Field{{Name: []byte(of.word), Value: []byte(of.word)}}}
+	}
+	for i := range of.dead {
+		ls = append(ls, tidemill.DeadLetter{Pipeline: of.queue, Message: message(i), Kind: tidemill.Validation, Cause: of.word + " failed", At: time.Now()})
+	}
+	for i := range of.jobs {
+		jobs = append(jobs, message(i))
+	}
+	jobs = append(jobs, &tidemill.Message{To: of.queue, ID: "same", Tenant: of.word})
+	add(d.T, d.queues, jobs[0])
+	if err := errors.Join(d.letters.Put(ctx, ls), d.queues.Add(ctx, jobs[1:], nil)); err != nil {
+		d.Fatal(err)
+	}
+	time.Sleep(time.Millisecond) // what is there was there before
+	d.post("queues/"+url.PathEscape(of.queue)+"/pause", "") // a change, and what wants attention
+	d.asAdmin("operations?what=jobs.remove&queue=" + url.QueryEscape(of.queue) + "&max=1&expect_at_most=1")
+}
+
+// asAdmin starts an operation.
+func (d *grantDesk) asAdmin(path string) {
+	d.Helper()
+	d.good(d.as("admin", http.MethodPost, path))
+}
+
+// as asks as somebody with rights, who may see payloads of what they are an operator of.
+func (d *grantDesk) as(grant, method, path string) *httptest.ResponseRecorder {
+	d.Helper()
+	rights, err := caller.ParseRights(grant)
+	if err != nil {
+		d.Fatal(err)
+	}
+	body := ""
+	if strings.HasSuffix(path, "/settings") || strings.Contains(path, "/edit") {
+		body = `{"paused": true}`
+	}
+	w, r := httptest.NewRecorder(), request(method, admin.Prefix+path, body)
+	if d.keys++; method == http.MethodPost {
+		r.Header.Set("Idempotency-Key", fmt.Sprint("k", d.keys))
+	}
+	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: rights, Payloads: true, Via: "token"})))
+	asDescribed(d.T, r, w)
+	return w
+}
+
+// tells says which of a thing's words a text has; its counts are looked for by their fields.
+func (of *thing) tells(text string) bool {
+	return slices.ContainsFunc([]string{of.word, url.QueryEscape(of.word), strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(of.word),
+		fmt.Sprintf(`:%d,`, of.dead), fmt.Sprintf(`:%d,`, of.jobs+1), fmt.Sprintf(`:%d,`, of.jobs), fmt.Sprintf(`:%d}`, of.dead), `"` + of.queue + `"`}, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// reading are requests that read whatever there is.
+var reading = []string{"status", "audit", "overview", "history", "instances", "config", "doctor", "projects", "openapi.json", "me", "me/sessions", "changes?max=50", "live",
+	"dead", "dead?limit=50&count=bounded", "dead?format=export", "dead?order=newest&limit=3&count=bounded", "dead/groups", "dead/same", "dead/1", "dead/5", "dead/70", "queues", "owners", "owners/none",
+	"operations", "operations?limit=50", "operations?state=active&limit=1&order=newest", "find?q=same", "find?q=1", "find?q=5", "find?q=70", "find?q=nothing", "find/scan?q=a", "find/scan?q=payload", "audit-trail"}
+
+// naming are requests for what is called so.
+func naming(of thing, op *bulk.Operation) []string {
+	q, e := url.PathEscape(of.queue), url.QueryEscape(of.queue)
+	word := url.QueryEscape(of.word)
+	all := []string{"queues/" + q, "queues/" + q + "/jobs", "queues/" + q + "/job?id=same", "dead?pipeline=" + e, "dead?limit=5&count=bounded&pipeline=" + e, "dead/" + url.PathEscape(of.word+"-1"), "dead/" + url.PathEscape(of.word+"-1") + "?pipeline=" + e,
+		"history/queue:" + q, "history/pipeline:" + q, "operations/" + op.ID, "stream?topic=queue:" + e, "stream?topic=pipeline:" + e, "find/scan?q=x&queue=" + e}
+	if of.system != "" {
+		all = append(all, "audit?system="+of.system, "dead?system="+of.system, "find?q=same&system="+of.system, "explain?id=same&system="+of.system, "live?system="+of.system, "stream?topic=live:system%3D"+of.system)
+	}
+	if of.system == delivery.Name {
+		all = append(all, "dead?partner="+word, "history/partner:"+url.PathEscape(of.word), "stream?topic=partner:"+word)
+	}
+	return all
+}
+
+// operationOf is the operation that was started on a thing.
+func (d *grantDesk) operationOf(of thing) *bulk.Operation {
+	all, err := d.ops.List(d.Context(), bulk.Filter{})
+	i := slices.IndexFunc(all, func(o *bulk.Operation) bool { return o.Systems == of.system && strings.Contains(o.Scope, of.queue) })
+	if err != nil || i < 0 {
+		d.Fatal(err, i)
+	}
+	return all[i]
+}
+
+func TestAGrantForASystemShowsNothingOfAnother(t *testing.T) {
+	granting(t, func(d *grantDesk) {
+		d.as("admin", http.MethodGet, "live")
+		for _, grant := range []string{"viewer:crm", "operator:crm", "viewer:delivery", "operator:delivery"} {
+			d.as(grant, http.MethodGet, "live")
+		}
+		for _, of := range things {
+			ended(d.fates, of.system, of.word, tidemill.Dead, time.Second)
+		}
+		time.Sleep(time.Minute / 4)
+		figures := d.api.Sample()
+		if err := figures.Do(d.Context()); err != nil {
+			d.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		whole := ""
+		for _, path := range reading {
+			whole += d.as("admin", http.MethodGet, path).Body.String()
+		}
+		for _, of := range things {
+			if !of.tells(whole) {
+				d.Errorf("an admin is shown nothing of %q", of.system)
+			}
+		}
+		for _, own := range things[:2] {
+			for _, role := range []string{"viewer", "operator"} {
+				d.showsOnly(role+":"+own.system, own)
+			}
+		}
+	})
+}
+
+// showsOnly wants a grant to show what is of a system, and nothing of the others.
+func (d *grantDesk) showsOnly(grant string, own thing) {
+	d.Helper()
+	seen := 0
+	for _, path := range reading {
+		w := d.as(grant, http.MethodGet, path)
+		text := w.Body.String()
+		for _, other := range things {
+			if other.system != own.system && path != "openapi.json" && other.tells(text) {
+				d.Errorf("%s is shown things of %q by %s: %d %s", grant, other.system, path, w.Code, text)
+			}
+		}
+		if own.tells(text) {
+			seen++
+		}
+	}
+	if seen < 12 {
+		d.Errorf("%s is shown something of its own by %d requests", grant, seen)
+	}
+	for _, of := range things {
+		for _, path := range naming(of, d.operationOf(of)) {
+			if strings.HasPrefix(path, "stream") && of.system == own.system {
+				continue // it goes on
+			}
+			w := d.as(grant, http.MethodGet, path)
+			switch refused := w.Code == http.StatusNotFound || w.Code == http.StatusForbidden; {
+			case of.system != own.system && !refused:
+				d.Errorf("%s is answered %d for %s of %q: %s", grant, w.Code, path, of.system, w.Body)
+			case of.system == own.system && refused && !(strings.HasPrefix(grant, "viewer") && strings.Contains(path, "scan")) && !strings.HasPrefix(path, "history") && !strings.Contains(path, "pipeline:"):
+				d.Errorf("%s is answered %d for %s of its own: %s", grant, w.Code, path, w.Body)
+			}
+			for _, other := range things {
+				if other.system != own.system && other.system != of.system && other.tells(w.Body.String()) {
+					d.Errorf("%s asks for %s and is told of %q: %s", grant, path, other.system, w.Body)
+				}
+			}
+		}
+	}
+}
+
+func TestAGrantForASystemChangesNothingOfAnother(t *testing.T) {
+	granting(t, func(d *grantDesk) {
+		counts := func() (n []int) {
+			for _, of := range things {
+				held, err := d.letters.Count(d.Context(), deadletter.Filter{Pipeline: of.queue, State: deadletter.Held})
+				st, err2 := d.queues.Stats(d.Context(), of.queue)
+				if err != nil || err2 != nil {
+					d.Fatal(err, err2)
+				}
+				n = append(n, held, int(st.Waiting))
+			}
+			return n
+		}
+		before := counts()
+		for _, of := range things[1:] {
+			q, e, word := url.PathEscape(of.queue), url.QueryEscape(of.queue), url.PathEscape(of.word+"-1")
+			for _, path := range []string{"queues/" + q + "/pause", "queues/" + q + "/resume", "queues/" + q + "/drain", "queues/" + q + "/settings", "queues/" + q + "/edit?id=same", "queues/" + q + "/remove?all=true", "queues/" + q + "/clean?state=all",
+				"queues/" + q + "/retry?all=true", "queues/" + q + "/promote?all=true", "dead/replay?pipeline=" + e, "dead/delete?pipeline=" + e, "dead/" + word + "/edit", "operations/preview?what=dead.delete&pipeline=" + e,
+				"operations?what=dead.delete&expect_at_most=1000&pipeline=" + e, "operations?what=jobs.remove&all=true&expect_at_most=1000&queue=" + e, "operations/" + d.operationOf(of).ID + "/stop"} {
+				if w := d.as("operator:crm", http.MethodPost, path); w.Code != http.StatusNotFound {
+					d.Errorf("%s is answered %d: %s", path, w.Code, w.Body)
+				}
+				w := d.as("viewer operator:crm", http.MethodPost, path) // who may look at it is told what is missing
+				if refused(d.T, w, http.StatusForbidden, "has the role viewer operator:crm"); w.Code != http.StatusForbidden {
+					d.Errorf("%s of one who may look is answered %d", path, w.Code)
+				}
+			}
+		}
+		if after := counts(); !slices.Equal(after, before) {
+			d.Errorf("there were %v, and are %v", before, after)
+		}
+		var p api.OperationPreview
+		d.into(d.good(d.as("operator:crm", http.MethodPost, "operations/preview?what=dead.delete&all=true")), &p)
+		if p.Count != things[0].dead || !slices.Equal(p.Systems, []string{crm.Name}) {
+			d.Errorf("it would delete %+v", p)
+		}
+		if w := d.as("operator:delivery", http.MethodPost, "operations?preview="+p.ID); w.Code != http.StatusNotFound {
+			d.Errorf("somebody else starts it: %d %s", w.Code, w.Body)
+		}
+		if w := d.as("viewer:crm operator:delivery", http.MethodPost, "operations?preview="+p.ID); w.Code != http.StatusForbidden {
+			d.Errorf("a viewer starts it: %d %s", w.Code, w.Body)
+		}
+		d.good(d.as("operator:crm", http.MethodPost, "operations?preview="+p.ID))
+		d.runs(p.ID)
+		want := slices.Clone(before)
+		want[0] = 0
+		for i := range things { // of the operation on jobs that each had
+			want[2*i+1]--
+		}
+		if after := counts(); !slices.Equal(after, want) {
+			d.Errorf("an operation on all that a grant is for left %v, want %v", after, want)
+		}
+		for _, path := range []string{"dead/delete?all=true", "dead/replay?all=true"} {
+			d.good(d.as("operator:crm viewer:delivery", http.MethodPost, path))
+		}
+		if after := counts(); !slices.Equal(after, want) {
+			d.Errorf("a request for all that a grant is for left %v, want %v", after, want)
+		}
+	})
+}
+
+// runs runs operations until one has ended.
+func (d *grantDesk) runs(id string) {
+	d.Helper()
+	run := d.api.Operate()
+	for range 300 {
+		if err := run(d.Context()); err != nil {
+			d.Fatal(err)
+		}
+		if o, err := d.ops.Get(d.Context(), id); err != nil || !o.Ended.IsZero() {
+			if err != nil || o.State != bulk.Done {
+				d.Fatalf("%+v, %v", o, err)
+			}
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	d.Fatal("it never ends")
+}
+
+func TestPayloadsAreShownOfTheSystemsOfAnOperator(t *testing.T) {
+	granting(t, func(d *grantDesk) {
+		const grant = "viewer operator:crm"
+		of, other := things[0], things[1]
+		own, foreign := "payload of "+of.word, "payload of "+other.word
+		for _, path := range []string{"dead?tenant=%s", "dead?limit=50&tenant=%s", "dead?format=export&tenant=%s", "queues/%q/jobs", "queues/%q/jobs?limit=9", "queues/%q/job?id=%s-0"} {
+			for _, k := range []struct {
+				thing
+				text string
+				show bool
+			}{{of, own, true}, {other, foreign, false}} {
+				at := strings.NewReplacer("%s", url.QueryEscape(k.word), "%q", url.PathEscape(k.queue)).Replace(path)
+				text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(d.good(d.as(grant, http.MethodGet, at)))
+				if strings.Contains(text, k.text) != k.show || !k.show && !strings.Contains(text, "(text)") {
+					d.Errorf("%s shows %s to %s", at, text, grant)
+				}
+			}
+		}
+	})
+}
+
+func TestAStreamShowsWhatItsListenerMaySee(t *testing.T) {
+	granting(t, func(d *grantDesk) {
+		for _, of := range things[:2] {
+			ctx := caller.With(d.Context(), caller.Caller{Name: "ada", Rights: caller.For(caller.Viewer, of.system)})
+			ctx, end := context.WithCancel(ctx)
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+admin.Prefix+"stream?topic=overview&topic=dead", nil)
+			if err != nil {
+				d.Fatal(err)
+			}
+			resp, err := operation.Inside(d.api.Inside()).HTTP.Do(r)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				d.Fatal(resp, err)
+			}
+			out := &streamed{resp.Header, bufio.NewReader(resp.Body), func() { end(); _ = resp.Body.Close() }}
+			for range 2 {
+				_, name, e := out.event(d.T)
+				switch {
+				case name == "overview" && (e.Topic != name || len(e.Overview.Systems) != 1 || e.Overview.Systems[0].Name != of.system):
+					d.Errorf("%s is sent the overview %+v", of.system, e.Overview)
+				case name == "dead" && (e.Topic != name || len(e.Dead.Groups) != 1 || e.Dead.Groups[0].Count != of.dead):
+					d.Errorf("%s is sent the groups %+v", of.system, e.Dead)
+				}
+			}
+			defer out.end()
+		}
+	})
+}
+
+func TestAnAnswerIsKeptForItsRights(t *testing.T) {
+	granting(t, func(d *grantDesk) {
+		send := func(grant string) *httptest.ResponseRecorder {
+			d.keys = 4000
+			return d.as(grant, http.MethodPost, "queues/crm-events/pause")
+		}
+		d.good(send("operator"))
+		if w := send("operator:crm"); w.Code != http.StatusUnprocessableEntity {
+			d.Errorf("somebody with other rights is answered %d: %s", w.Code, w.Body)
+		}
+	})
+}
+
+func TestRightsAreGivenForSystemsThatThereAre(t *testing.T) {
+	in := start(t, nil)
+	for role, want := range map[string]string{"operator:crmm": `there is no system \"crmm\"; there are analytics`, "admin:crm": "an admin is one of all systems", "owner": "is no role", "viewer,operator:crm": "is no role"} {
+		if w := in.post("tokens?name=a&role="+url.QueryEscape(role), ""); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("role=%s is answered %d %s", role, w.Code, w.Body)
+		}
+	}
+	if w := in.post("tokens?name=b&role="+url.QueryEscape("operator:crm viewer"), ""); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"role":"viewer operator:crm"`) {
+		t.Errorf("it is answered %d %s", w.Code, w.Body)
+	}
+}
