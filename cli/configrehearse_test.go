@@ -262,3 +262,10 @@ func TestSecretsThatAreNotSet(t *testing.T) {
 		t.Errorf("exit status %d, %s", status, errs)
 	}
 }
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -60,6 +60,7 @@ var System = system.System{
 	Commands:   func() []system.Command { return bridgecli.Commands(listen) },
 	First:      bridgecli.First,
 	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
+	Rehearse:   rehearse,
 	Build:      build,
 }
 
