@@ -42,7 +42,8 @@ var System = system.System{
 		a := analyticsconfig.Of(c)
 		return system.Bounds{Jobs: a.QueueMax, DeadLetters: a.DeadMax, Trim: a.DeadTrim}
 	},
-	Build: build,
+	Rehearse: rehearse,
+	Build:    build,
 }
 
 // wiring is a system that is being built.
