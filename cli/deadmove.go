@@ -22,18 +22,22 @@ type moving struct {
 
 // many is the same as an operation.
 func (c *moving) many(what string) *asking {
-	return &asking{Asked: api.OperationAsked{What: what, OperationThings: api.OperationThings{IDs: c.IDs, Dead: c.Dead, All: c.All}}, Yes: c.Yes, JSON: c.JSON}
+	return &asking{Asked: api.OperationAsked{What: what, OperationThings: c.Things()}, Yes: c.Yes, JSON: c.JSON}
 }
 
 // check wants a choice of letters; to mean all is to say so.
 func (c *moving) check(what string) error {
 	q := c.DeadMove
-	chosen := !reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun})
+	return choice(!reflect.DeepEqual(q, api.DeadMove{All: q.All, DryRun: q.DryRun}), q.All, "dead letters", what, "--kind")
+}
+
+// choice wants what is to be changed to be chosen, or --all.
+func choice(chosen, all bool, things, what, filter string) error {
 	switch {
-	case !chosen && !c.All:
-		return command.UsageError{Err: fmt.Errorf("say which dead letters to %s: ids, filters like --kind, or --all", what)}
-	case chosen && c.All:
-		return command.UsageError{Err: errors.New("--all and a choice of dead letters contradict each other: leave one out")}
+	case !chosen && !all:
+		return command.UsageError{Err: fmt.Errorf("say which %s to %s: ids, filters like %s, or --all", things, what, filter)}
+	case chosen && all:
+		return command.UsageError{Err: fmt.Errorf("--all and a choice of %s contradict each other: leave one out", things)}
 	}
 	return nil
 }

@@ -62,14 +62,8 @@ type movingJobs struct {
 func (c *movingJobs) check(what, state string) error {
 	q := c.JobMove
 	chosen := state != "" || !reflect.DeepEqual(q, api.JobMove{OneQueue: q.OneQueue, All: q.All, DryRun: q.DryRun})
-	switch {
-	case !chosen && !c.All:
-		return command.UsageError{Err: fmt.Errorf("say which jobs to %s: ids, filters like --tenant, or --all", what)}
-	case chosen && c.All:
-		return command.UsageError{Err: errors.New("--all and a choice of jobs contradict each other: leave one out")}
-	}
 	c.JobMove.State = state
-	return nil
+	return choice(chosen, c.All, "jobs", what, "--tenant")
 }
 
 func (c *movingJobs) move(ctx context.Context, e command.Env, by operation.Operation[api.JobMove, api.Counted], what, state, done string) error {
@@ -93,9 +87,7 @@ func (c *movingJobs) move(ctx context.Context, e command.Env, by operation.Opera
 
 // many is the same as an operation.
 func (c *movingJobs) many(what string) *asking {
-	q := &c.JobMove
-	return &asking{JSON: c.JSON, Asked: api.OperationAsked{What: what, OperationThings: api.OperationThings{Queue: q.Queue, IDs: q.IDs, Type: q.Type, State: q.State, All: q.All,
-		Dead: api.Dead{Tenant: q.Tenant, Max: q.Max, Span: api.Span{Until: q.Until}}}}}
+	return &asking{JSON: c.JSON, Asked: api.OperationAsked{What: what, OperationThings: c.Things()}}
 }
 
 type queueRetryCmd struct{ movingJobs }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,8 +24,8 @@ func (a *API) deadLetters() Room {
 		api.ListDead.CountedBy(a.dead, a.countDead),
 		api.GroupDead.By(a.groups),
 		api.GetDead.By(a.letter),
-		api.ReplayDead.By(a.replay),
-		api.DeleteDead.By(a.discard),
+		api.ReplayDead.By(a.moveDead(api.DeadReplay)),
+		api.DeleteDead.By(a.moveDead(api.DeadDelete)),
 		api.EditDead.By(a.edit),
 	}}
 }
@@ -268,48 +269,27 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	return out, operation.Refuse(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
 }
 
-func (a *API) replay(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
-	return a.moveDead(ctx, q, true)
-}
-
-func (a *API) discard(ctx context.Context, q *api.DeadMove) (api.Moved, error) {
-	return a.moveDead(ctx, q, false)
-}
-
-// moveDead replays or deletes the chosen dead letters; a dry run only counts them, those that are held.
-func (a *API) moveDead(ctx context.Context, q *api.DeadMove, replay bool) (out api.Moved, err error) {
-	of, err := a.someDead(ctx, q, replay)
-	if err == nil && !replay && !q.DryRun {
-		err = a.freshFor(ctx, api.DeadDelete, of, q.Max)
-	}
-	if err != nil {
+// moveDead makes a change of the dead letters that a request chooses.
+func (a *API) moveDead(what string) func(context.Context, *api.DeadMove) (api.Moved, error) {
+	return func(ctx context.Context, q *api.DeadMove) (out api.Moved, err error) {
+		out.AsOf = time.Now().UTC()
+		out.Count, err = a.move(ctx, what, q.Things(), q.DryRun)
 		return out, err
 	}
-	out.AsOf = time.Now().UTC()
-	out.Count, err = moveMany(ctx, of, q.Max, q.DryRun)
-	a.Log.InfoContext(ctx, "dead letters moved by hand", "what", deadVerb(replay), "count", out.Count, "dry_run", q.DryRun)
-	return out, err
 }
 
-func deadVerb(replay bool) string {
-	if replay {
-		return "replay"
-	}
-	return "delete"
-}
-
-// someDead are the dead letters to replay or to delete. To mean all of them is to say so.
-func (a *API) someDead(ctx context.Context, q *api.DeadMove, replay bool) (*someDead, error) {
+// someDead are the dead letters to change, of those that are held.
+func (a *API) someDead(ctx context.Context, what string, q *api.OperationThings) (many, error) {
 	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
 	if err != nil {
 		return nil, err
 	}
 	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && !q.All {
-		return nil, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", deadVerb(replay))
+		return nil, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", strings.TrimPrefix(what, "dead."))
 	}
 	if q.State == string(deadletter.Replaying) {
 		return nil, operation.Refuse(http.StatusBadRequest, "letters that are being replayed cannot be moved: leave state out")
 	}
 	f.State = deadletter.Held
-	return &someDead{a, f, stores, replay}, nil
+	return &someDead{a, f, stores, what == api.DeadReplay}, nil
 }

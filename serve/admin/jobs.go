@@ -126,43 +126,17 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	return a.showJob(j, true), nil
 }
 
-func (a *API) retryJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, api.JobsRetry)
-}
-
-func (a *API) promoteJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, api.JobsPromote)
-}
-
-func (a *API) removeJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, api.JobsRemove)
-}
-
-func (a *API) cleanJobs(ctx context.Context, q *api.JobMove) (api.Counted, error) {
-	return a.moveJobs(ctx, q, api.JobsClean)
-}
-
-// moveJobs changes the chosen jobs; a dry run only counts them.
-func (a *API) moveJobs(ctx context.Context, q *api.JobMove, what string) (out api.Counted, err error) {
-	of, err := a.someJobs(ctx, q, what)
-	if err == nil && !q.DryRun {
-		err = a.freshFor(ctx, what, of, q.Max)
-	}
-	if err != nil {
+// moveJobs makes a change of the jobs that a request chooses.
+func (a *API) moveJobs(what string) func(context.Context, *api.JobMove) (api.Counted, error) {
+	return func(ctx context.Context, q *api.JobMove) (out api.Counted, err error) {
+		out.Count, err = a.move(ctx, what, q.Things(), q.DryRun)
 		return out, err
 	}
-	out.Count, err = moveMany(ctx, of, q.Max, q.DryRun)
-	a.Log.InfoContext(ctx, "jobs moved by hand", "queue", q.Queue, "what", strings.TrimPrefix(what, "jobs."), "count", out.Count, "dry_run", q.DryRun)
-	if err = answer.Answerable(err); err != nil && out.Count > 0 {
-		return out, operation.Refuse(http.StatusConflict, "after %d jobs: %v", out.Count, err)
-	}
-	return out, err
 }
 
-// someJobs are the jobs to change, of the states that the change is for. To mean all of them is to
-// say so.
-func (a *API) someJobs(ctx context.Context, q *api.JobMove, what string) (*someJobs, error) {
-	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
+// someJobs are the jobs to change, of the states that the change is for.
+func (a *API) someJobs(ctx context.Context, what string, q *api.OperationThings) (many, error) {
+	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &api.Jobs{Tenant: q.Tenant, Type: q.Type, Until: q.Until, Max: q.Max})
 	if err != nil {
 		return nil, err
 	}

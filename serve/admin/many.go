@@ -1,13 +1,18 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/operate"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -23,6 +28,29 @@ type many interface {
 	count(ctx context.Context, part string, most int) (int, error)
 	// until leaves out what came or changed at a time or later.
 	until(instant time.Time)
+}
+
+// move changes the things that a request chooses; a dry run only counts them. It says how many also
+// beside an error.
+func (a *API) move(ctx context.Context, what string, q api.OperationThings, dry bool) (n int, err error) {
+	of, err := a.manyOf(ctx, what, &q)
+	if err == nil && !dry {
+		err = a.freshFor(ctx, what, of, q.Max)
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err = moveMany(ctx, of, q.Max, dry)
+	things := "jobs"
+	if verbs[what].dead {
+		things = "dead letters"
+	}
+	_, verb, _ := strings.Cut(what, ".")
+	a.Log.InfoContext(ctx, things+" moved by hand", "queue", cmp.Or(q.Queue, q.Pipeline), "what", verb, "count", n, "dry_run", dry)
+	if err = answer.Answerable(err); err != nil && n > 0 {
+		err = operation.Refuse(http.StatusConflict, "after %d %s: %v", n, things, err)
+	}
+	return n, err
 }
 
 // moveMany changes things, at most most of them (0: all); a dry run only counts them.
@@ -105,9 +133,12 @@ func (d *someDead) in(part string) deadletter.Store {
 	return d.stores[0]
 }
 
-func (d *someDead) until(instant time.Time) {
-	if d.f.Before.IsZero() || instant.Before(d.f.Before) {
-		d.f.Before = instant
+func (d *someDead) until(instant time.Time) { bound(&d.f.Before, instant) }
+
+// bound makes a filter's end as early as a time.
+func bound(end *time.Time, instant time.Time) {
+	if end.IsZero() || instant.Before(*end) {
+		*end = instant
 	}
 }
 
@@ -210,11 +241,7 @@ func (j *someJobs) parts() (names []string) {
 	return names
 }
 
-func (j *someJobs) until(instant time.Time) {
-	if j.f.Before.IsZero() || instant.Before(j.f.Before) {
-		j.f.Before = instant
-	}
-}
+func (j *someJobs) until(instant time.Time) { bound(&j.f.Before, instant) }
 
 // of is the filter of a part.
 func (j *someJobs) of(after operate.Key, most int) queue.Filter {

@@ -55,7 +55,7 @@ var verbs = map[string]verb{
 	api.JobsClean:   {true, false, "Each job that has ended is forgotten; those that have not, where state names them, are taken out and never run.", "It cannot be taken back once it has begun."},
 }
 
-// manyOf are the things that somebody chooses.
+// manyOf are the things that somebody chooses. To mean all that there are is to say so.
 func (a *API) manyOf(ctx context.Context, what string, q *api.OperationThings) (many, error) {
 	v, ok := verbs[what]
 	if !ok {
@@ -68,13 +68,12 @@ func (a *API) manyOf(ctx context.Context, what string, q *api.OperationThings) (
 		if a.Letters == nil && len(a.OwnLetters) == 0 {
 			return nil, operation.Refuse(http.StatusNotFound, "this instance keeps no dead letters")
 		}
-		return a.someDead(ctx, &api.DeadMove{IDs: q.IDs, Dead: q.Dead, State: q.State, All: q.All}, what == api.DeadReplay)
+		return a.someDead(ctx, what, q)
 	}
 	if a.Queues == nil {
 		return nil, operation.Refuse(http.StatusNotFound, "this instance has no queues to show")
 	}
-	return a.someJobs(ctx, &api.JobMove{OneQueue: api.OneQueue{Queue: q.Queue}, IDs: q.IDs, State: q.State, All: q.All,
-		Jobs: api.Jobs{Tenant: q.Tenant, Type: q.Type, Until: q.Until, Max: q.Max}}, what)
+	return a.someJobs(ctx, what, q)
 }
 
 // misplaced are the parameters that are given and are not for dead letters, or not for jobs.

@@ -49,6 +49,16 @@ type OperationThings struct {
 	All   bool   `query:"all" json:"all,omitempty" help:"All that the operation is for; needed where nothing else chooses."`
 }
 
+// Things are the jobs that a request chooses, as an operation chooses them.
+func (q *JobMove) Things() OperationThings {
+	return OperationThings{Queue: q.Queue, IDs: q.IDs, Type: q.Type, State: q.State, All: q.All, Dead: Dead{Tenant: q.Tenant, Max: q.Max, Span: Span{Until: q.Until}}}
+}
+
+// Things are the dead letters that a request chooses, as an operation chooses them.
+func (q *DeadMove) Things() OperationThings {
+	return OperationThings{IDs: q.IDs, Dead: q.Dead, State: q.State, All: q.All}
+}
+
 // OperationStart starts an operation, of a preview or at once.
 type OperationStart struct {
 	Preview string `query:"preview" help:"The id of a preview: what it showed is changed, and what is neither rate nor this is left out."`
