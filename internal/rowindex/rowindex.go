@@ -38,7 +38,10 @@ type Position struct{ At, Row int64 }
 
 // Compare says which of two comes first: -1 this one, 0 neither, 1 the other.
 func (p Position) Compare(o Position) int {
-	return cmp.Or(cmp.Compare(p.At, o.At), cmp.Compare(p.Row, o.Row))
+	if p.At != o.At {
+		return cmp.Compare(p.At, o.At)
+	}
+	return cmp.Compare(p.Row, o.Row)
 }
 
 // Options tune an Index.

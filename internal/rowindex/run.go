@@ -20,7 +20,10 @@ type entry struct {
 }
 
 func (e entry) compare(o entry) int {
-	return cmp.Or(cmp.Compare(e.key, o.key), e.at.Compare(o.at))
+	if e.key != o.key {
+		return cmp.Compare(e.key, o.key)
+	}
+	return e.at.Compare(o.at)
 }
 
 // run is the sorted entries of the rows of one range of ids. It does not change.

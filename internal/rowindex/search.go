@@ -59,13 +59,45 @@ type cursors struct {
 	last *Position // that was taken
 }
 
-// cursor is in the entries of a key in a run, or of all keys in memory.
+// cursor is in the entries of a key in a run, or among the rows in memory.
 type cursor struct {
-	key   uint64
-	run   *run // nil: in memory
-	block int
-	in    []entry
-	at    int
+	key    uint64
+	run    *run
+	block  int
+	in     []entry
+	at     int
+	memory *unsorted // nil: in a run
+}
+
+// now is where the cursor is.
+func (r *cursor) now() Position {
+	if r.memory != nil {
+		return r.memory.in[0]
+	}
+	return r.in[r.at].at
+}
+
+// unsorted are rows as a heap: a page needs few of them in order.
+type unsorted struct {
+	in   []Position
+	back bool
+}
+
+// Len, Less, Swap, Push and Pop are those of heap.Interface.
+func (u *unsorted) Len() int { return len(u.in) }
+
+func (u *unsorted) Less(i, j int) bool {
+	d := u.in[i].Compare(u.in[j])
+	return d < 0 != u.back && d != 0
+}
+
+func (u *unsorted) Swap(i, j int) { u.in[i], u.in[j] = u.in[j], u.in[i] }
+
+func (u *unsorted) Push(p any) { u.in = append(u.in, p.(Position)) }
+
+func (u *unsorted) Pop() any {
+	u.in = u.in[:len(u.in)-1]
+	return nil // nobody wants it
 }
 
 func (x *Index) cursors(s Search) *cursors {
@@ -73,21 +105,18 @@ func (x *Index) cursors(s Search) *cursors {
 	runs, rows := x.runs, x.rows
 	x.mu.Unlock()
 	c := &cursors{x: x, s: s}
-	memory := &cursor{}
+	memory := &unsorted{back: s.Back}
 	for i := range rows {
 		for _, k := range rows[i].Keys {
 			if at := (Position{rows[i].At, rows[i].ID}); slices.Contains(s.Keys, k) && c.between(at) {
-				memory.in = append(memory.in, entry{at: at})
+				memory.in = append(memory.in, at)
 				break
 			}
 		}
 	}
 	if len(memory.in) > 0 {
-		slices.SortFunc(memory.in, entry.compare)
-		if s.Back {
-			memory.at = len(memory.in) - 1
-		}
-		c.all = append(c.all, memory)
+		heap.Init(memory)
+		c.all = append(c.all, &cursor{memory: memory})
 	}
 	for _, r := range runs {
 		for _, k := range s.Keys {
@@ -127,7 +156,7 @@ func (c *cursors) stands(tx *sqlitedb.Tx, r *cursor) (has bool, err error) {
 		if r.at < 0 {
 			step = -1
 		}
-		if r.run == nil || r.block+step < 0 || r.block+step >= len(r.run.fences) {
+		if r.block+step < 0 || r.block+step >= len(r.run.fences) {
 			return false, nil
 		}
 		r.block += step
@@ -140,6 +169,18 @@ func (c *cursors) stands(tx *sqlitedb.Tx, r *cursor) (has bool, err error) {
 	}
 	e := r.in[r.at]
 	return e.key == r.key && c.between(e.at), nil
+}
+
+// step makes a cursor be at its next entry; has says that there is one.
+func (c *cursors) step(tx *sqlitedb.Tx, r *cursor) (has bool, err error) {
+	if r.memory != nil {
+		heap.Pop(r.memory)
+		return r.memory.Len() > 0, nil
+	}
+	if r.at++; c.s.Back {
+		r.at -= 2
+	}
+	return c.stands(tx, r)
 }
 
 // take takes the next positions.
@@ -156,13 +197,10 @@ func (c *cursors) take(tx *sqlitedb.Tx, most int) (at []Position, err error) {
 	heap.Init(c)
 	for len(at) < most && len(c.all) > 0 {
 		r := c.all[0]
-		if p := r.in[r.at].at; p.Row >= c.s.First && (c.last == nil || *c.last != p) { // a row may have several of the keys
+		if p := r.now(); p.Row >= c.s.First && (c.last == nil || *c.last != p) { // a row may have several of the keys
 			at, c.last = append(at, p), &p
 		}
-		if r.at++; c.s.Back {
-			r.at -= 2
-		}
-		has, err := c.stands(tx, r)
+		has, err := c.step(tx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -179,8 +217,7 @@ func (c *cursors) take(tx *sqlitedb.Tx, most int) (at []Position, err error) {
 func (c *cursors) Len() int { return len(c.all) }
 
 func (c *cursors) Less(i, j int) bool {
-	a, b := c.all[i], c.all[j]
-	d := a.in[a.at].at.Compare(b.in[b.at].at)
+	d := c.all[i].now().Compare(c.all[j].now())
 	return d < 0 != c.s.Back && d != 0
 }
 
