@@ -47,6 +47,9 @@ func pages(t *testing.T, s warehouse.Reader, l warehouse.Listing, size int) (ids
 		if ids = append(ids, some...); len(some) < size {
 			return ids
 		}
+		if len(ids) > len(number) {
+			t.Fatalf("List(%+v): the pages never end", l)
+		}
 		l.After = keys[size-1]
 	}
 }
