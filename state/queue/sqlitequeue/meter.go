@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -101,12 +100,14 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 // ages finds for each depth when its oldest job was added. It reads only the groups that
 // may have it.
 func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
+	if len(all) == 0 { // there may be no such queue
+		return nil, nil
+	}
 	q := s.find(name)
+	heads := q.lock().waiting.heads(all, is)
+	q.unlock()
 	for i := range all {
-		of := func(of *group, it *item) bool { return is(all[i], of, it) }
-		heads := q.lock().waiting.heads(of)
-		q.unlock()
-		n, err := q.oldest(ctx, s, heads, of)
+		n, err := q.oldest(ctx, s, heads[i], func(of *group, it *item) bool { return is(all[i], of, it) })
 		if err != nil {
 			return nil, err
 		}
@@ -133,32 +134,40 @@ type groupHead struct {
 	found bool
 }
 
-// heads are the oldest jobs of the chosen groups. In an ordered group it looks at all jobs
-// in memory.
-func (w *waitingSet) heads(is func(*group, *item) bool) (heads []groupHead) {
-	for _, id := range slices.Sorted(maps.Keys(w.groups)) {
-		s := w.groups[id]
-		least := uint64(math.MaxUint64)
-		for i := range s.ready {
-			if is(s, &s.ready[i]) {
-				least = min(least, s.ready[i].n)
-				break
+// heads are for each depth the oldest jobs of the groups that may have it, in any order. It looks at
+// each group once for each depth, since nobody else comes by meanwhile.
+func (w *waitingSet) heads(all []queue.Depth, is func(queue.Depth, *group, *item) bool) [][]groupHead {
+	heads := make([][]groupHead, len(all))
+	for id, s := range w.groups {
+		for i, d := range all {
+			if is(d, s, nil) {
+				heads[i] = s.heads(heads[i], id, func(it *item) bool { return is(d, s, it) })
 			}
 		}
-		for _, it := range s.back {
-			if is(s, it) {
-				least = min(least, it.n)
-			}
+	}
+	return heads
+}
+
+// heads adds the group's oldest jobs to those of others. In an ordered group it looks at all jobs in
+// memory.
+func (s *group) heads(heads []groupHead, id string, is func(*item) bool) []groupHead {
+	least := uint64(math.MaxUint64)
+	for i := range s.ready {
+		if is(&s.ready[i]) {
+			least = min(least, s.ready[i].n)
+			break
 		}
-		switch unread := s.unread() && len(s.ready) == 0 && is(s, nil); {
-		case unread && least > s.cursor:
-			heads = append(heads, groupHead{id: id, n: s.cursor + 1, after: s.cursor})
-			if least < math.MaxUint64 {
-				heads = append(heads, groupHead{n: least, found: true})
-			}
-		case least < math.MaxUint64:
-			heads = append(heads, groupHead{n: least, found: true})
+	}
+	for _, it := range s.back {
+		if is(it) {
+			least = min(least, it.n)
 		}
+	}
+	if s.unread() && len(s.ready) == 0 && least > s.cursor {
+		heads = append(heads, groupHead{id: id, n: s.cursor + 1, after: s.cursor})
+	}
+	if least < math.MaxUint64 {
+		heads = append(heads, groupHead{n: least, found: true})
 	}
 	return heads
 }
