@@ -86,7 +86,7 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 			return api.GroupDead.Call(ctx, v.API, &operation.None{})
 		})
 	}
-	return &page.View{File: "dead", Title: "Dead letters", Section: "dead", Body: p}, nil
+	return &page.View{File: "dead", Live: v.Newest(), Title: "Dead letters", Section: "dead", Body: p}, nil
 }
 
 func set(q url.Values, name, value string) {

@@ -41,7 +41,7 @@ func showJobs(v *page.Visit) (*page.View, error) {
 		return nil, p.Jobs.Problem
 	}
 	p.Active = v.Active("state", "tenant", "type", "id", "until")
-	return &page.View{File: "jobs", Title: "Jobs of " + name, Section: "queues", Crumbs: queueCrumbs(name), Body: p}, nil
+	return &page.View{File: "jobs", Live: v.Newest(), Title: "Jobs of " + name, Section: "queues", Crumbs: queueCrumbs(name), Body: p}, nil
 }
 
 // jobPage is one job.

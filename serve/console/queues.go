@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,18 +18,11 @@ import (
 
 // listQueues are the queues, what hurts most first.
 func listQueues(v *page.Visit) page.Part[[]api.Queue] {
-	return page.Look(v, func(ctx context.Context) (all []api.Queue, err error) {
-		for q, err := range api.ListQueues.Each(ctx, v.API, &operation.None{}) {
-			if err != nil {
-				return all, err
-			}
-			all = append(all, *q)
-		}
-		slices.SortStableFunc(all, func(a, b api.Queue) int {
-			return cmp.Or(-cmp.Compare(weight(a), weight(b)), -cmp.Compare(a.Waiting+a.Delayed, b.Waiting+b.Delayed), cmp.Compare(a.Name, b.Name))
-		})
-		return all, nil
+	p := v.Queues()
+	slices.SortStableFunc(p.Has, func(a, b api.Queue) int {
+		return cmp.Or(-cmp.Compare(weight(a), weight(b)), -cmp.Compare(a.Waiting+a.Delayed, b.Waiting+b.Delayed), cmp.Compare(a.Name, b.Name))
 	})
+	return p
 }
 
 // oldAfter is when a job that waits is old.

@@ -41,7 +41,7 @@ func showTrail(v *page.Visit) (*page.View, error) {
 		c, err := api.CheckAuditTrail.Call(ctx, v.API, &operation.None{})
 		p.Check = &page.Part[api.TrailCheck]{Has: c, Problem: page.Problem(err)}
 	}
-	return &page.View{File: "trail", Title: "Audit trail", Section: "audit", Body: p}, nil
+	return &page.View{File: "trail", Live: v.Newest() && v.Query().Get("check") == "", Title: "Audit trail", Section: "audit", Body: p}, nil
 }
 
 // noted is a value that the trail noted, as text.

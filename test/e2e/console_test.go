@@ -69,7 +69,7 @@ delivery:
 `, corp.URL, providertest.Client, providertest.Secret, partner.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := process.New(t, []string{"delivery", "analytics", "crm", "windows", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn"})
+	in := process.New(t, []string{"delivery", "analytics", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_BRIDGE_BROKER_LISTEN=" + free(t), "TIDEMILL_WINDOWS_WINDOW=2s", "TIDEMILL_WINDOWS_SWEEP=200ms"})
 	in.Start()
 	corp.Set(func() { corp.Down = false })
 	id := func(n int) string { return fmt.Sprintf("5b8f3c1e-2f7a-4c7e-9d51-0c3f6f1f0a%02d", n) }
@@ -98,6 +98,10 @@ delivery:
 	console := &instance{in, t}
 	console.post("events?project=shop", `{"event":"viewed","distinct_id":"ann","properties":{"plan":"free"}}`+"\n"+`{"event":"","distinct_id":"ann"}`)
 	console.post("crm/events", fmt.Sprintf(`{"id":"first","type":"member.created","tenantId":"shop","identity":{"email":"ann@example.com"},"occurredAt":%q}`, time.Now().UTC().Format(time.RFC3339)))
+	for n := range 3 {
+		console.post(fmt.Sprintf("windows/records?batch=2026030112%02d00&kind=event", 15*n), fmt.Sprintf(`{"globalEventId": %d, "day": 20260301, "eventCode": "141", "actor1Name": "BERLIN"}`, 1000+n))
+		console.post("bridge/entries", fmt.Sprintf(`{"text":"disk %d is full"}`, n))
+	}
 	wait := func(what string, is func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) { // between two polls of another process

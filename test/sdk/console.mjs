@@ -92,6 +92,32 @@ for (const colorScheme of ['light', 'dark']) {
   await c.close()
 }
 
+// Rows of a list stand still: it says how many are newer, and shows them on demand. What is stopped stays.
+{
+  const c = await context({ viewport: { width: 1280, height: 800 } })
+  const page = await login(c)
+  const send = async (id) => {
+    const r = await fetch(`${address}/api/v1/crm/events`, { method: 'POST', headers: { Authorization: 'Bearer ' + token, 'Content-Type': 'application/json' }, body: JSON.stringify({ id, type: 'member.created', tenantId: 'shop', identity: { email: 'ann@example.com' }, occurredAt: new Date().toISOString() }) })
+    if (!r.ok) failures.push(`an event is answered ${r.status}`)
+  }
+  await page.goto(base + 'crm')
+  const rows = () => page.locator('[data-list] tbody tr').allTextContents()
+  const had = await rows()
+  await send('second')
+  await page.waitForSelector('#newer:has-text("1 newer: show them")', { timeout: 30_000 }).catch(() => failures.push('a list does not say that one is newer'))
+  if ((await rows()).length !== had.length) failures.push('the rows of a list move by themselves')
+  await page.click('#newer a').catch(() => {})
+  if ((await rows()).length !== had.length + 1) failures.push('what is newer is not shown on demand')
+  await page.keyboard.press('.')
+  await seen(page, 'Updates are stopped: all is of ', 'stopped')
+  await send('third')
+  await page.waitForTimeout(15_000) // longer than between two readings
+  if (await page.isVisible('#newer')) failures.push('a page that is stopped goes on')
+  await page.click('#stop')
+  await page.waitForSelector('#newer:has-text("1 newer: show them")', { timeout: 30_000 }).catch(() => failures.push('a page that was stopped does not go on'))
+  await c.close()
+}
+
 // By keys.
 {
   const c = await context({ viewport: { width: 1280, height: 800 } })
@@ -142,6 +168,26 @@ async function mend() {
   await shot(small, 'phone')
   await phone.close()
 }
+// Pages that show what happens: what becomes of events now, the bridge, windows with their records.
+async function tour() {
+  const c = await context({ viewport: { width: 1100, height: 680 } })
+  const page = await login(c)
+  const post = (path, body) => fetch(`${address}/api/v1/${path}`, { method: 'POST', headers: { Authorization: 'Bearer ' + token, 'Content-Type': 'application/x-ndjson' }, body })
+  await page.goto(base + 'live')
+  for (let n = 0; n < 8; n++) {
+    await post('bridge/entries', `{"text":"link ${n} is up"}`)
+    await post('events?project=shop', JSON.stringify({ event: 'viewed', distinct_id: 'ann' }))
+    await page.waitForTimeout(300)
+  }
+  await page.waitForSelector('main tbody tr:has-text("analytics")', { timeout: 30_000 })
+  await post('windows/records?batch=20260301140000&kind=event', '{"globalEventId": 1, "day": 20260301, "eventCode": "141", "actor1Name": "BERLIN"}')
+  for (const at of ['live', 'bridge', 'windows']) {
+    await page.goto(base + at)
+    if (folder) await page.screenshot({ path: `${folder}/${at}.png` })
+  }
+  await c.close()
+}
+await tour().catch((e) => failures.push(`a tour: ${e}`))
 await mend().catch((e) => failures.push(`from an id to the event: ${e}`))
 // In and out at a provider of another site, with a page that was asked for before.
 async function corp() {

@@ -70,9 +70,24 @@ async function refresh() {
         for (const d of $$('details', now)) d.open = d.open || open.has($('summary', d).textContent)
         old.replaceChildren(...now.childNodes)
       }
+      newer(page)
     }
   } catch { /* the instance is away; the next time says */ }
   again()
+}
+// Rows stand still: a list says how many it has that are not shown.
+function newer(page) {
+  const list = $('[data-list]'), mark = $('#newer')
+  if (!list || !mark) return
+  const keys = (of) => $$('[data-list] tbody tr', of).map((row) => $('a', row)?.getAttribute('href')).filter(Boolean)
+  const has = keys(document), now = keys(page), shown = has.length ? now.findIndex((key) => has.includes(key)) : -1
+  const count = shown < 0 ? now.length : shown // those before the first one that is shown
+  if (!count) return mark.classList.add('hidden')
+  const link = document.createElement('a')
+  link.href = location.pathname + location.search
+  link.textContent = count + (shown < 0 && has.length ? ' or more' : '') + ' newer: show them'
+  if (mark.textContent !== link.textContent) mark.replaceChildren(link)
+  mark.classList.remove('hidden')
 }
 const plain = (part) => part.textContent.replace(/\s+/g, ' ')
 const same = (a, b) => plain(a) === plain(b)
@@ -91,7 +106,7 @@ function stop() {
     button.setAttribute('aria-pressed', stopped)
     button.textContent = stopped ? 'Go on' : 'Stop updates'
   }
-  say(stopped ? 'Updates are stopped. The figures are those of ' + new Date().toLocaleTimeString() + '.' : 'Updates go on.')
+  $('#stopped').textContent = stopped ? 'Updates are stopped: all is of ' + $('#made').textContent + '.' : ''
   if (!stopped) refresh()
 }
 if (live) {

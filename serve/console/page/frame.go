@@ -45,6 +45,7 @@ type Frame struct {
 	does      map[string]*operation.Description // by their ids
 	standing  shared[*api.Overview]
 	moves     shared[[]api.Operation] // that are active
+	queues    shared[[]api.Queue]
 }
 
 // New makes the frame of some sets and has mux answer their pages. Here says whose system runs: the

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +28,9 @@ type sharing[A any] struct {
 	err error
 }
 
-// of is what the API answered not longer ago than so; where it does not answer that is asked again
+// of is what the API answered not longer ago than old, within that time; where it does not answer that is asked again
 // after standingFor.
-func (s *shared[A]) of(v *Visit, old time.Duration, ask func(context.Context) (A, error)) (none A, err error) {
+func (s *shared[A]) of(v *Visit, old, within time.Duration, ask func(context.Context) (A, error)) (none A, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, known := s.last[v.Caller.Rights]
@@ -39,7 +40,7 @@ func (s *shared[A]) of(v *Visit, old time.Duration, ask func(context.Context) (A
 	if known && v.At.Sub(last.at) < old {
 		return last.has, last.err
 	}
-	ctx, cancel := context.WithTimeout(v.R.Context(), sharedWithin)
+	ctx, cancel := context.WithTimeout(v.R.Context(), within)
 	defer cancel()
 	has, err := ask(ctx)
 	if v.R.Context().Err() != nil { // the browser is gone: the next one asks
@@ -67,10 +68,26 @@ func (v *Visit) Stands() (*api.Overview, error) {
 	if !v.May(api.GetOverview.ID) {
 		return nil, nil
 	}
-	return v.standing.of(v, standingFor, func(ctx context.Context) (*api.Overview, error) {
+	return v.standing.of(v, standingFor, sharedWithin, func(ctx context.Context) (*api.Overview, error) {
 		how, err := api.GetOverview.Call(ctx, v.API, &operation.None{})
 		return &how, err
 	})
+}
+
+// Queues are all queues, as they stood not longer ago than a second: however many look, they are read
+// once. Who changes something sees that.
+func (v *Visit) Queues() Part[[]api.Queue] {
+	all, err := v.queues.of(v, activeFor, readWithin, func(ctx context.Context) ([]api.Queue, error) {
+		var all []api.Queue
+		for q, err := range api.ListQueues.Each(ctx, v.API, &operation.None{}) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, *q)
+		}
+		return all, nil
+	})
+	return Part[[]api.Queue]{Has: slices.Clone(all), Problem: Problem(err)}
 }
 
 // running are the operations that are scheduled or run.
@@ -78,11 +95,11 @@ func (v *Visit) running() []api.Operation {
 	if !v.May(api.ListOperations.ID) {
 		return nil
 	}
-	all, _ := v.moves.of(v, activeFor, func(ctx context.Context) ([]api.Operation, error) { return readActive(ctx, v) }) // the page of operations says why
+	all, _ := v.moves.of(v, activeFor, sharedWithin, func(ctx context.Context) ([]api.Operation, error) { return readActive(ctx, v) }) // the page of operations says why
 	return all
 }
 
-// activeFor is how long the operations that are active are shown to everybody.
+// activeFor is how long queues, and the operations that are active, are shown to everybody.
 const activeFor = time.Second
 
 // mostActive is how many of them pages show.

@@ -157,6 +157,7 @@ func Change[Q, A any](v *Visit, o operation.Operation[Q, A], q *Q) (A, error) {
 		client = client.Once(key)
 	}
 	defer v.moves.forget()
+	defer v.queues.forget()
 	return o.Call(context.WithoutCancel(v.R.Context()), client, q)
 }
 
@@ -222,6 +223,12 @@ func (v *Visit) Paging(p *operation.Page) {
 	if p.Order == "" {
 		p.Order = "newest"
 	}
+}
+
+// Newest says whether a list shows what is newest, so that what comes is before its first row.
+func (v *Visit) Newest() bool {
+	q := v.Query()
+	return q.Get("cursor") == "" && q.Get("order") != "oldest"
 }
 
 // Active are the filters of a list that are set.

@@ -81,7 +81,7 @@ func showLog(v *page.Visit) (*page.View, error) {
 	})
 	p.Active = v.Active("tenant", "type", "state", "since", "until")
 	p.Replay = replayOf(p.Filter.Span.Fixed(v.At), p.Filter.Tenant, p.Filter.Type, v)
-	return &page.View{File: "log", Title: "CRM: sync log", Section: section, Body: p}, nil
+	return &page.View{File: "log", Live: v.Newest(), Title: "CRM: sync log", Section: section, Body: p}, nil
 }
 
 // eventPage is where one event is.

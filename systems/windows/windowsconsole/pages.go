@@ -97,7 +97,7 @@ func showWindows(v *page.Visit) (*page.View, error) {
 		return windowsapi.ListWindows.Page(ctx, v.API, &p.Filter)
 	})
 	p.Active = v.Active("state", "batch", "project")
-	return &page.View{File: "windows", Title: "Windows", Section: section, Body: p}, nil
+	return &page.View{File: "windows", Live: v.Newest(), Title: "Windows", Section: section, Body: p}, nil
 }
 
 // windowPage is one window.
