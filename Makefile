@@ -126,7 +126,7 @@ bench: ## measure the systems as they are shipped (an hour); medians are kept in
 	mkdir -p bin/bench
 	for b in $(BENCHES); do $(GO) run ./bench $$b -out bin/bench/$$b.jsonl || exit 1; done
 	$(GO) run ./bench/lists
-	$(GO) run ./bench/overview
+	$(GO) run ./bench/console
 
 bench-keep: ## keep the last medians, for make bench-compare
 	mkdir -p bench/results && cp bin/bench/*.jsonl bench/results/

@@ -20,11 +20,17 @@ func QuantilesOf(all []time.Duration) *Quantiles {
 	if len(all) == 0 {
 		return nil
 	}
-	all = slices.Sorted(slices.Values(all))
-	at := func(q float64) float64 {
-		return float64(all[min(len(all)-1, int(q*float64(len(all))))].Microseconds()) / 1000
-	}
+	at := func(q float64) float64 { return At(all, q) }
 	return &Quantiles{at(0.5), at(0.9), at(0.99), at(0.999), at(1)}
+}
+
+// At is a quantile, as 0.95, in milliseconds; 0: nothing was measured.
+func At(all []time.Duration, q float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return float64(all[min(len(all)-1, int(q*float64(len(all))))].Microseconds()) / 1000
 }
 
 // Median of the values; 0: none.

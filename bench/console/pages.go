@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/access"
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console"
+	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
+	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems"
+	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
+)
+
+// site is a console over stores, as it listens.
+type site struct {
+	*httptest.Server
+	api *admin.API
+}
+
+// gate lets everybody in as an admin.
+type gate struct{ access.Gate }
+
+var admins = caller.Caller{Name: "bench", Role: caller.Admin, Payloads: true, Via: "token"}
+
+func (gate) Caller(*http.Request) (caller.Caller, error) { return admins, nil }
+
+func serve(ctx context.Context, s *stores) (*site, error) {
+	books := map[string]tidemill.Bookkeeper{}
+	for i := range queues {
+		books[nameOf(i)] = s.queues.Open(nameOf(i), queue.Options{}).(tidemill.Bookkeeper)
+		books[nameOf(i)+".replay"] = s.letters.Open(nameOf(i)).(tidemill.Bookkeeper)
+	}
+	settings, err := systems.All().Settings().Load(config.Layers{})
+	if err != nil {
+		return nil, err
+	}
+	api := admin.New(admin.Parts{Config: func() *config.Loaded { return settings }, Common: &answer.Common{Queues: s.queues, Stopping: ctx}, Letters: s.letters, Systems: []admin.System{{Name: "bench", Books: books, Audit: audit(books)}}, Bulk: tablebulk.Memory(),
+		Finds: []answer.Finds{{System: bridge.Name, Finder: &bridgeapi.Finder{Queues: s.queues, Letters: s.letters, Now: time.Now}}}})
+	if err := api.Sample().Do(ctx); err != nil {
+		return nil, err
+	}
+	pages, err := console.New(console.Parts{Parts: page.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations()}, Gate: gate{}})
+	if err != nil {
+		return nil, err
+	}
+	inside := api.Inside()
+	return &site{api: api, Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, admin.Prefix) {
+			inside.ServeHTTP(w, r.WithContext(caller.With(r.Context(), admins)))
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))}, nil
+}
+
+// audit proves the books, as systems do: it reads those of each queue.
+func audit(books map[string]tidemill.Bookkeeper) func(context.Context) (any, bool, error) {
+	return func(ctx context.Context) (any, bool, error) {
+		var sum tidemill.Books
+		off := int64(0)
+		for _, one := range books {
+			b, err := one.Books(ctx)
+			if err != nil {
+				return nil, false, err
+			}
+			sum.Accepted, sum.Pending, off = sum.Accepted+b.Accepted, sum.Pending+b.Pending, off+b.Off()
+		}
+		return map[string]any{"system": "bench", "balanced": off == 0, "accepted": sum.Accepted, "in_flight": sum.Pending, "faults": []string{}}, off == 0, nil
+	}
+}
+
+func (s *site) close() {
+	s.CloseClientConnections() // streams go on for ever
+	s.Server.Close()
+	s.api.Close()
+}
+
+// load is one page, and how many bytes came.
+func (s *site) load(ctx context.Context, path string, as http.Header) (body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return "", err
+	}
+	for name, values := range as {
+		r.Header[name] = values
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s is answered %s: %.400s", path, resp.Status, all)
+	}
+	return string(all), err
+}
+
+// kind is a page, and what it may cost.
+type kind struct {
+	name, path string
+	budget     float64 // of the 95th percentile, in ms
+}
+
+// follow is the address of the first link of a page that matches; empty: it has none.
+func (s *site) follow(ctx context.Context, path, link string) (string, error) {
+	body, err := s.load(ctx, path, nil)
+	m := regexp.MustCompile(link).FindStringSubmatch(body)
+	if err != nil || m == nil {
+		return "", err
+	}
+	return html.UnescapeString(m[1]), nil
+}
+
+// kinds are the pages that are measured. The middle of a list is found by its links.
+func (s *site) kinds(ctx context.Context) ([]kind, error) {
+	const jobs, next = "/console/queues/queue-50/jobs", `rel="next" href="([^"]+)"`
+	job, err := s.follow(ctx, jobs, `href="([^"]*/job\?[^"]+)"`)
+	if err != nil {
+		return nil, err
+	}
+	letter, err := s.follow(ctx, "/console/dead?limit=25", `href="([^"?]*/console/dead/-?[^"/?]*/\d+)"`)
+	if err != nil {
+		return nil, err
+	}
+	middle := map[string]string{}
+	for _, list := range []string{jobs, "/console/dead"} {
+		at := list + "?limit=200"
+		for range 250 { // half of a queue of 100,000
+			to, err := s.follow(ctx, at, next)
+			if err != nil {
+				return nil, err
+			}
+			if to == "" {
+				break
+			}
+			at = to
+		}
+		middle[list] = strings.Replace(at, "limit=200", "limit=50", 1)
+	}
+	return []kind{
+		{"overview", "/console/", 50}, {"queues", "/console/queues", 100}, {"queue", "/console/queues/queue-50", 50},
+		{"jobs, first page", jobs, 100}, {"jobs, middle", middle[jobs], 100}, {"jobs, last page", jobs + "?order=oldest", 100},
+		{"jobs that wait of an owner", jobs + "?state=waiting&tenant=owner-7", 100}, {"jobs of a type", jobs + "?type=purchase", 100}, {"jobs of a type that there is not", jobs + "?type=none", 100},
+		{"job", job, 50}, {"owners", "/console/owners", 100}, {"owner", "/console/owners/one?owner=owner-7", 50},
+		{"dead letters, with groups", "/console/dead", 100}, {"dead letters, middle", middle["/console/dead"], 100}, {"dead letters of a pipeline and kind", "/console/dead?pipeline=queue-50&kind=partner_error", 100},
+		{"dead letter", letter, 50}, {"explain", "/console/explain?system=bridge&id=7", 150},
+		{"preview of a replay of a pipeline's", "/console/dead/replay?pipeline=queue-50", 2000}, {"preview of a discard of all", "/console/dead/delete?all=true", 2000}, {"preview of jobs of a queue", "/console/queues/queue-50/remove?state=waiting&tenant=owner-50", 2000},
+		{"books", "/console/books", 100}, {"live", "/console/live", 100}, {"operations", "/console/operations", 100},
+	}, nil
+}
+
+// measure loads each kind of page by ten viewers.
+func (s *site) measure(ctx context.Context, rounds int) error {
+	kinds, err := s.kinds(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-40s %8s %8s %8s %8s %10s\n", "ms", "median", "95%", "budget", "CPU", "gzipped")
+	for _, k := range kinds {
+		if err := s.row(ctx, k, rounds); err != nil { // the others are measured all the same
+			fmt.Printf("%-40s failed: %.60s\n", k.name, err)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *site) row(ctx context.Context, k kind, rounds int) error {
+	zipped, err := s.load(ctx, k.path, http.Header{"Accept-Encoding": {"gzip"}})
+	if err != nil {
+		return err
+	}
+	zipped, err = squeezed(zipped)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var all []time.Duration
+	var failed error
+	cpu := process.CPU(os.Getpid())
+	var wg sync.WaitGroup
+	for i := range viewers {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * time.Second / viewers) // they do not look at the same moment
+			for range rounds {
+				began := time.Now()
+				_, err := s.load(ctx, k.path, nil)
+				mu.Lock()
+				if all = append(all, time.Since(began)); err != nil {
+					failed = err
+				}
+				mu.Unlock()
+				time.Sleep(time.Second) // a viewer reads
+			}
+		})
+	}
+	wg.Wait()
+	if failed != nil {
+		return failed
+	}
+	cpu = (process.CPU(os.Getpid()) - cpu) / time.Duration(len(all))
+	mark := ""
+	p95 := figures.At(all, .95)
+	if p95 > k.budget {
+		mark = "  over"
+	}
+	fmt.Printf("%-40s %8.1f %8.1f %8.0f %8.1f %10d%s\n", k.name, figures.At(all, .5), p95, k.budget, float64(cpu.Microseconds())/1000, len(zipped), mark)
+	return nil
+}
