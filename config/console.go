@@ -39,6 +39,9 @@ type Provider struct {
 	Roles        map[string]string `yaml:"roles" help:"the role of those who are in a group: viewer, operator or admin, or of single systems as \"viewer operator:crm\"; those of all their groups count together, and who is in none of them is refused"`
 }
 
+// roleText is the form of roles; which systems there are is not known here.
+var roleText = regexp.MustCompile(`^ *((viewer|operator)(:[a-z][a-z0-9_-]{0,31})?|admin)( +((viewer|operator)(:[a-z][a-z0-9_-]{0,31})?|admin))* *$`)
+
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // checkProviders refuses providers that nobody can log in at.
@@ -61,7 +64,7 @@ func (c *Loaded) checkProviders() (errs []error) {
 		}
 		fail(len(p.Roles) > 0, "roles is missing: without it nobody has a role, and nobody is let in")
 		for group, role := range p.Roles {
-			fail(group != "" && role != "", "roles: %q: a group and its role have names", group)
+			fail(group != "" && roleText.MatchString(role), "roles: %s: %s", group, Invalid(role, "viewer, operator or admin; of single systems as viewer operator:crm, but no admin"))
 		}
 	}
 	return errs

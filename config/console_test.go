@@ -54,6 +54,7 @@ func TestProvidersThatNobodyCanLogInAtAreRefused(t *testing.T) {
 		{"client_secret: canary-3", "client_secret: canary-3\n      client_secret_env: X", "not both"},
 		{"LAB_SECRET", "NO_SECRET", "neither NO_SECRET nor NO_SECRET_FILE is set"},
 		{`roles: {sre: admin, "support team": operator}`, "roles: {}", "roles is missing"},
+		{`roles: {sre: admin, "support team": operator}`, "roles: {sre: 'admin:crm'}", "of single systems as viewer operator:crm"},
 		{"sre: admin", "sre: boss", `invalid value "boss"; allowed: viewer, operator or admin`},
 		{"sre: admin", "sre: nobody", `invalid value "nobody"`},
 		{"scopes:", "scope:", "did you mean scopes?"},

@@ -179,7 +179,7 @@ func New(p Parts) *API {
 			}
 			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
-				req = req.WithContext(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}))
+				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
 				if err := a.may(who, h.Description); err != nil {
 					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)

@@ -74,6 +74,19 @@ func TestWhatCRMKnowsOfPeopleIsCovered(t *testing.T) {
 		pass(time.Second)
 		d.covered(marker, "crm/log?payload=true", "crm/events?tenant=club&id=a")
 		d.covered("ann@example.com", "crm/profiles?tenant=club&email=ann@example.com", "crm/log?payload=true")
+		for grant, shown := range map[string]bool{"operator:crm": true, "viewer operator:crm": true, "viewer:crm operator:delivery": false} {
+			rights, err := caller.ParseRights(grant)
+			if err != nil {
+				d.Fatal(err)
+			}
+			for _, path := range []string{"crm/log?payload=true", "crm/log?payload=true&limit=10", "crm/events?tenant=club&id=a"} {
+				w, r := httptest.NewRecorder(), request(http.MethodGet, admin.Prefix+path, "")
+				d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: rights, Payloads: true})))
+				if text := d.good(w); strings.Contains(text, marker) != shown {
+					d.Errorf("%s shows to %s: %s", path, grant, text)
+				}
+			}
+		}
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 // withCorp has people log in at an issuer too.
 func withCorp(at *providertest.Issuer) part {
 	return func(w *world, a *admin.Parts, c *console.Parts) {
-		g := access.New(access.Options{Store: w.grants, Providers: []access.Provider{{Name: "corp", Roles: map[string]caller.Role{"support": caller.Operator},
+		g := access.New(access.Options{Store: w.grants, Providers: []access.Provider{{Name: "corp", Roles: map[string]caller.Rights{"support": caller.All(caller.Operator)},
 			Options: provider.Options{Issuer: at.URL, ClientID: providertest.Client, Secret: tidemill.NewSecret(providertest.Secret), Name: "email", Groups: "groups"}}}})
 		c.Gate, c.SignIn = g, g
 	}

@@ -56,8 +56,10 @@ func showInstances(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	p := &instancesPage{Status: s}
-	p.All = page.Look(v, func(ctx context.Context) (api.Instances, error) {
-		return api.GetInstances.Call(ctx, v.API, &operation.None{})
-	})
+	if v.May(api.GetInstances.ID) {
+		p.All = page.Look(v, func(ctx context.Context) (api.Instances, error) {
+			return api.GetInstances.Call(ctx, v.API, &operation.None{})
+		})
+	}
 	return &page.View{File: "instances", Title: "Instances", Section: "instances", Live: true, Body: p}, nil
 }

@@ -42,7 +42,7 @@ type Grant struct {
 	Kind Kind
 	ID   string // of a user the name; else IDOf the secret
 	Name string // whose it is: ada, token:ci, key:admin, local
-	Role string // Admin, or another one
+	Role string // Admin, or other rights, in their one text: viewer operator:crm
 	Hash string // of a user's password, in the form of PHC; of a session by the API's own token, of that token, and of one by a provider, of what is configured of it. Empty: none
 
 	By      string    // who made it; of a session how they came in: token, password, link, key or oidc

@@ -35,6 +35,9 @@ type Counter[Q any] func(ctx context.Context, q *Q, most int) (int, error)
 func (p *Page) mayCount(ctx context.Context, d *Description, counted bool) error {
 	needed := *d
 	needed.Role = max(d.Role, caller.Operator)
+	if own := systemOf(ctx); own != "" {
+		needed.System = own
+	}
 	switch {
 	case p.Count == "" || p.Count == "none":
 		return nil

@@ -45,13 +45,23 @@ type cover struct {
 // shown to those who may see the payloads of that one.
 type InSystem interface{ InSystem() string }
 
-// coverOf is what is covered for the caller of a context in answers of an operation.
-func coverOf(ctx context.Context, system string) *cover {
+type systemKey struct{}
+
+// WithSystem is a context of a request for an operation of a system: its answers are of that one.
+func WithSystem(ctx context.Context, system string) context.Context {
+	return context.WithValue(ctx, systemKey{}, system)
+}
+
+// systemOf is the system of a context; empty: it has none.
+func systemOf(ctx context.Context) string {
+	system, _ := ctx.Value(systemKey{}).(string)
+	return system
+}
+
+// coverOf is what is covered for the caller of a context.
+func coverOf(ctx context.Context) *cover {
 	paths, _ := ctx.Value(coverKey{}).(map[string][][]string)
-	if system == Each {
-		system = ""
-	}
-	return &cover{caller.From(ctx), system, false, paths}
+	return &cover{caller.From(ctx), systemOf(ctx), false, paths}
 }
 
 // over is what is covered in one answer; nil: nothing.

@@ -36,7 +36,7 @@ func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
 		if d := documentOf(a); d != nil {
 			return d.answer(w)
 		}
-		shown, err := coverOf(r.Context(), o.System).of(a)
+		shown, err := coverOf(r.Context()).of(a)
 		if err != nil {
 			return err
 		}
@@ -139,14 +139,14 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 				return err
 			}
 			p.Count = counted(r.Context(), in.page(), q, count)
-			shown, err := coverPage(coverOf(r.Context(), l.System), p)
+			shown, err := coverPage(coverOf(r.Context()), p)
 			if err == nil {
 				Write(w, http.StatusOK, "application/json", shown)
 			}
 			return err
 		}
 		w.Header().Set("Content-Type", LinesType)
-		out := lines{w: w, cover: coverOf(r.Context(), l.System), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
+		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
 		if live, ok := any(q).(Live); ok && live.Live() {
 			out.live = true
 			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none

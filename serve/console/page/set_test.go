@@ -87,3 +87,23 @@ func TestNamesThatTwoSetsUseAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNavigationShowsWhatRolesAreFor(t *testing.T) {
+	one, two := set("one", "sea"), set("two", "land")
+	one.Places[0].Op, two.Places[0].Op = "lookAtOne", "lookAtTwo"
+	mux := http.NewServeMux()
+	does := []operation.Handler{{Description: &operation.Description{ID: "lookAtOne", Role: caller.Viewer, System: "one"}}, {Description: &operation.Description{ID: "lookAtTwo", Role: caller.Viewer, System: "two"}}}
+	if _, err := page.New(page.Parts{Operations: does}, mux, func(name string) string { return name }, all, one, two); err != nil {
+		t.Fatal(err)
+	}
+	for _, system := range []string{"one", "two"} {
+		rec := httptest.NewRecorder()
+		who := caller.Caller{Name: "ada", Rights: caller.For(caller.Viewer, system)}
+		mux.ServeHTTP(rec, httptest.NewRequestWithContext(caller.With(t.Context(), who), http.MethodGet, "/console/"+system, nil))
+		for _, place := range []string{"one", "two"} {
+			if shown := strings.Contains(rec.Body.String(), "Place of "+place); shown != (place == system) {
+				t.Errorf("a viewer of %s is shown the place of %s: %v", system, place, shown)
+			}
+		}
+	}
+}

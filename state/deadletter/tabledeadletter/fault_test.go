@@ -35,8 +35,8 @@ func (a again) Count(ctx context.Context, f deadletter.Filter) (int, error) {
 	return sqlitedbtest.Get(a.f, func() (int, error) { return a.s.Count(ctx, f) })
 }
 
-func (a again) Groups(ctx context.Context) (deadletter.Groups, error) {
-	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx, nil) })
+func (a again) Groups(ctx context.Context, only func(string) bool) (deadletter.Groups, error) {
+	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx, only) })
 }
 
 func (a again) Replay(ctx context.Context, f deadletter.Filter) (int, error) {
