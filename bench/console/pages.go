@@ -40,7 +40,7 @@ type site struct {
 // gate lets everybody in as an admin.
 type gate struct{ access.Gate }
 
-var admins = caller.Caller{Name: "bench", Role: caller.Admin, Payloads: true, Via: "token"}
+var admins = caller.Caller{Name: "bench", Rights: caller.All(caller.Admin), Payloads: true, Via: "token"}
 
 func (gate) Caller(*http.Request) (caller.Caller, error) { return admins, nil }
 

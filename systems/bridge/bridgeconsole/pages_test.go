@@ -88,7 +88,7 @@ func TestWhatAConsumerHasIsTakenOver(t *testing.T) {
 	w.Has(w.Page("/console/bridge?done=taken-over"), "It is taken over", "Nobody reads the stream.")
 	w.Has(w.Page("/console/bridge/consumers/alive/take-over"), "A process goes by this name", "for another 30 s")
 	*b = *filled("")
-	w.Who.Role = caller.Viewer
+	w.Who.Rights = caller.All(caller.Viewer)
 	if strings.Contains(w.Page("/console/bridge"), at) {
 		t.Error("a viewer is shown what operators may do")
 	}
