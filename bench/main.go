@@ -20,8 +20,10 @@ import (
 
 	"github.com/tidemill/tidemill/bench/analytics"
 	"github.com/tidemill/tidemill/bench/bridge"
+	"github.com/tidemill/tidemill/bench/console"
 	"github.com/tidemill/tidemill/bench/crm"
 	"github.com/tidemill/tidemill/bench/ingest"
+	"github.com/tidemill/tidemill/bench/lists"
 	"github.com/tidemill/tidemill/bench/partners"
 	"github.com/tidemill/tidemill/bench/queue"
 	"github.com/tidemill/tidemill/bench/rounds"
@@ -29,7 +31,7 @@ import (
 	"github.com/tidemill/tidemill/bench/windows"
 )
 
-var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench}
+var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -171,24 +172,26 @@ func (s *site) kinds(ctx context.Context) ([]kind, error) {
 }
 
 // measure loads each kind of page by ten viewers.
-func (s *site) measure(ctx context.Context, rounds int) error {
+func (s *site) measure(ctx context.Context, o *options, tell func(*result)) error {
 	kinds, err := s.kinds(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-40s %8s %8s %8s %8s %10s\n", "ms", "median", "95%", "budget", "CPU", "gzipped")
 	for _, k := range kinds {
-		if err := s.row(ctx, k, rounds); err != nil { // the others are measured all the same
-			fmt.Printf("%-40s failed: %.60s\n", k.name, err)
+		if !o.Wants(k.name) {
+			continue
 		}
+		r := &result{Common: rounds.Common{Name: k.name}, Budget: k.budget}
+		figures.Note(&r.Problem, s.row(ctx, k, o.pages, r)) // the others are measured all the same
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		tell(r)
 	}
 	return nil
 }
 
-func (s *site) row(ctx context.Context, k kind, rounds int) error {
+func (s *site) row(ctx context.Context, k kind, pages int, r *result) error {
 	zipped, err := s.load(ctx, k.path, http.Header{"Accept-Encoding": {"gzip"}})
 	if err != nil {
 		return err
@@ -205,7 +208,7 @@ func (s *site) row(ctx context.Context, k kind, rounds int) error {
 	for i := range viewers {
 		wg.Go(func() {
 			time.Sleep(time.Duration(i) * time.Second / viewers) // they do not look at the same moment
-			for range rounds {
+			for range pages {
 				began := time.Now()
 				_, err := s.load(ctx, k.path, nil)
 				mu.Lock()
@@ -221,12 +224,7 @@ func (s *site) row(ctx context.Context, k kind, rounds int) error {
 	if failed != nil {
 		return failed
 	}
-	cpu = (process.CPU(os.Getpid()) - cpu) / time.Duration(len(all))
-	mark := ""
-	p95 := figures.At(all, .95)
-	if p95 > k.budget {
-		mark = "  over"
-	}
-	fmt.Printf("%-40s %8.1f %8.1f %8.0f %8.1f %10d%s\n", k.name, figures.At(all, .5), p95, k.budget, float64(cpu.Microseconds())/1000, len(zipped), mark)
+	r.CPU = process.Micros(process.CPU(os.Getpid())-cpu, len(all))
+	r.P50, r.P95, r.Bytes = figures.At(all, .5), figures.At(all, .95), float64(len(zipped))
 	return nil
 }

@@ -1,14 +1,15 @@
-package main
+package console
 
 import (
 	"context"
 	"errors"
-	"os"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -38,14 +39,23 @@ func (s *stores) close() (err error) {
 
 var bounds = deadletter.Options{Max: 1 << 30}
 
-func open(ctx context.Context, o *options) (s *stores, err error) {
+// open opens the stores on sqlite, redis or postgres, with servers of this run.
+func open(ctx context.Context, folder, on string) (s *stores, err error) {
 	s = &stores{}
-	fill := s.inFile
-	if o.redis != "" {
-		fill = s.inRedis
-	}
-	if err = fill(ctx, o); err == nil && o.postgres != "" {
-		err = s.inPostgres(ctx, o.postgres)
+	switch on {
+	case "sqlite":
+		err = s.inFile(ctx, folder)
+	case "redis", "postgres":
+		var servers *process.Services
+		if servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, "redis", "postgres"); err != nil {
+			return nil, err
+		}
+		s.ends = append(s.ends, func() error { servers.Stop(); return nil })
+		if err = s.inRedis(ctx, "redis://"+servers.Addr("redis")); err == nil && on == "postgres" {
+			err = s.inPostgres(ctx, "postgres://postgres@"+servers.Addr("postgres")+"/test?sslmode=disable")
+		}
+	default:
+		err = fmt.Errorf("-on is %q: want sqlite, redis or postgres", on)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -53,12 +63,7 @@ func open(ctx context.Context, o *options) (s *stores, err error) {
 	return s, nil
 }
 
-func (s *stores) inFile(ctx context.Context, o *options) error {
-	folder, err := os.MkdirTemp(o.dir, "bench-console")
-	if err != nil {
-		return err
-	}
-	s.ends = append(s.ends, func() error { return os.RemoveAll(folder) })
+func (s *stores) inFile(ctx context.Context, folder string) error {
 	db, err := sqlitedb.Open(ctx, filepath.Join(folder, "console.db"), sqlitedb.Options{})
 	if err != nil {
 		return err
@@ -75,8 +80,8 @@ func (s *stores) inFile(ctx context.Context, o *options) error {
 	return err
 }
 
-func (s *stores) inRedis(ctx context.Context, o *options) error {
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(o.redis), redisconn.Options{})
+func (s *stores) inRedis(ctx context.Context, url string) error {
+	client, err := redisconn.Open(ctx, tidemill.NewSecret(url), redisconn.Options{})
 	if err != nil {
 		return err
 	}

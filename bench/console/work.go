@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -33,8 +34,9 @@ func squeezed(page string) (string, error) {
 const turns = 5
 
 // compare adds jobs and works on them, in turns with and without viewers.
-func (s *site) compare(ctx context.Context, store queue.Store, turn time.Duration) error {
-	if turn <= 0 {
+func (s *site) compare(ctx context.Context, store queue.Store, o *options, tell func(*result)) error {
+	const name = "jobs added and worked on"
+	if o.turn <= 0 || !o.Wants(name) {
 		return nil
 	}
 	src := store.Open("work", queue.Options{})
@@ -80,7 +82,7 @@ func (s *site) compare(ctx context.Context, store queue.Store, turn time.Duratio
 			s.watch(look, &wg)
 		}
 		began, cpu := time.Now(), process.CPU(os.Getpid())
-		done, err := work(began.Add(turn))
+		done, err := work(began.Add(o.turn))
 		took, used := time.Since(began), process.CPU(os.Getpid())-cpu
 		stop()
 		wg.Wait()
@@ -91,7 +93,8 @@ func (s *site) compare(ctx context.Context, store queue.Store, turn time.Duratio
 		costs[with] = append(costs[with], used.Seconds()/float64(done)*1e6)
 	}
 	without, with := figures.Median(rates[0]), figures.Median(rates[1])
-	fmt.Printf("\njobs added and worked on: %.0f a second, with ten viewers %.0f: %+.1f%%; CPU of one %.1f and %.1f µs\n", without, with, (with/without-1)*100, figures.Median(costs[0]), figures.Median(costs[1]))
+	tell(&result{Common: rounds.Common{Name: name}, Rate: without, CPU: figures.Median(costs[0])})
+	tell(&result{Common: rounds.Common{Name: name + ", with viewers"}, Rate: with, CPU: figures.Median(costs[1]), Alone: with / without})
 	return nil
 }
 

@@ -1,9 +1,10 @@
-package main
+package lists
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -42,8 +43,20 @@ func personOf(i uint64) uuid.UUID { return uuid.NewSHA1(uuid.Nil, []byte(distinc
 
 var storedProperties = []byte(fmt.Sprintf(`{"path":"/shop/%0300d"}`, 7))
 
-// events measures pages of stored events in a SQLite file.
-func events(ctx context.Context, folder string, n int) (err error) {
+// Events is the benchmark of pages of stored events.
+var Events = rounds.Bench{Name: "events", About: "pages of 50 among stored events, by each filter, on SQLite", Run: runEvents}
+
+func runEvents(ctx context.Context, args []string) (err error) {
+	n := 0
+	o, err := rounds.Parse("events", 1, args, func(f *flag.FlagSet) { f.IntVar(&n, "n", 1_000_000, "stored events") })
+	if err != nil {
+		return err
+	}
+	folder, remove, err := o.Folder()
+	if err != nil {
+		return err
+	}
+	defer remove()
 	db, err := sqlitedb.Open(ctx, filepath.Join(folder, "events.db"), sqlitedb.Options{})
 	if err != nil {
 		return err
@@ -70,8 +83,14 @@ func events(ctx context.Context, folder string, n int) (err error) {
 		return fmt.Errorf("fill: %w", err)
 	}
 	log.Printf("filled in %v", time.Since(start).Round(time.Second))
+	t := rounds.Table[result, *result]{Flags: o, Title: fmt.Sprintf("pages of %d among %d stored events", size, n), Round: func(ctx context.Context, _ int, tell func(*result)) error {
+		return pagesOfEvents(ctx, s, o, n, tell)
+	}}
+	return t.Measure(ctx)
+}
+
+func pagesOfEvents(ctx context.Context, s *sqlitewarehouse.Store, o *rounds.Flags, n int, tell func(*result)) error {
 	middle := began.Add(time.Duration(n/2) * 100 * time.Millisecond)
-	fmt.Printf("pages of %d of %d stored events, SQLite, ms\n%-32s %-30s %8s %8s %8s\n", size, n, "", "page", "median", "99%", "longest")
 	for _, f := range []struct {
 		name string
 		warehouse.Filter
@@ -94,31 +113,34 @@ func events(ctx context.Context, folder string, n int) (err error) {
 			if l.Max = size + 1; !p.before.IsZero() {
 				l.After = warehouse.Place{At: p.before.UnixMilli()}.Key()
 			}
-			if err := measureEvents(ctx, s, l, f.name, p.name); err != nil {
-				return err
+			name := "events, " + f.name + ": " + p.name
+			if !o.Wants(name) {
+				continue
 			}
+			took, err := pageOfEvents(ctx, s, l)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			tell(read(name, took))
 		}
 	}
 	return nil
 }
 
-// measureEvents measures one page, and checks it.
-func measureEvents(ctx context.Context, s *sqlitewarehouse.Store, l warehouse.Listing, names ...string) error {
-	var took []time.Duration
+// pageOfEvents reads one page 50 times, and checks it.
+func pageOfEvents(ctx context.Context, s *sqlitewarehouse.Store, l warehouse.Listing) (took []time.Duration, err error) {
 	for range 50 {
 		start := time.Now()
 		got, err := s.List(ctx, l)
 		took = append(took, time.Since(start))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, e := range got.Events {
 			if !l.Match(e) || i > 0 && e.Timestamp.Before(got.Events[i-1].Timestamp) == l.Oldest && !e.Timestamp.Equal(got.Events[i-1].Timestamp) {
-				return fmt.Errorf("%s, %s: event %d does not match, or is not in order", names[0], names[1], i)
+				return nil, fmt.Errorf("event %d does not match, or is not in order", i)
 			}
 		}
 	}
-	q := figures.QuantilesOf(took)
-	fmt.Printf("%-32s %-30s %8.2f %8.2f %8.2f\n", "events, "+names[0], names[1], q.P50, q.P99, q.Max)
-	return nil
+	return took, nil
 }

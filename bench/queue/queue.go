@@ -4,6 +4,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -78,6 +79,9 @@ func run(ctx context.Context, args []string) (err error) {
 
 // playPart is a contender's process.
 func playPart(ctx context.Context, args []string) error {
+	if len(args) < 2 {
+		return errors.New("want who plays, and which part")
+	}
 	p := &part{Talk: process.NewTalk()}
 	how := args[0]
 	args = args[1:]

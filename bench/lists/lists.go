@@ -1,15 +1,11 @@
-// Command lists measures pages: how long a page of 50 takes among a million jobs, dead letters or
+// Package lists measures pages: how long a page of 50 takes among a million jobs, dead letters or
 // entries of a ledger, at the beginning, in the middle and at the end, on and back, with a filter
-// and without, on SQLite, Redis and PostgreSQL.
+// and without, on SQLite, Redis and PostgreSQL; and among stored events, by each filter, on SQLite.
 //
-//	go run ./bench/lists                       # all of it, ten minutes: nearly all is filling
-//	go run ./bench/lists -n 100000 -run 'jobs'
-//	go run ./bench/lists -n 2000000 -events    # stored events instead, on SQLite, by filter; without servers
-//
-// Run it from the root of the repository, on Linux. A row is what is listed and where; its columns
-// are the median, the 99th percentile and the longest of 50 readings of each page, in ms. Every page
-// is checked: it has 50 items, and they follow the place that it was asked for.
-package main
+// A row is what is listed and where, and the page; its columns are the median, the 99th percentile and
+// the longest of 50 readings, in ms. Every page is checked: it has 50 items, and they follow the place
+// that it was asked for.
+package lists
 
 import (
 	"cmp"
@@ -18,15 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"regexp"
-	"syscall"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 // size is how many items a page has.
@@ -51,43 +44,23 @@ func compare(p, q position) int {
 	return cmp.Or(cmp.Compare(p.a, q.a), cmp.Compare(p.b, q.b), cmp.Compare(p.key, q.key))
 }
 
-func main() {
-	log.SetFlags(0)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		log.Fatal(err)
-	}
-}
+// Bench is the benchmark.
+var Bench = rounds.Bench{Name: "lists", About: "pages of 50 among a million jobs, dead letters and entries of a ledger, on SQLite, Redis and PostgreSQL", Run: run}
 
 func run(ctx context.Context, args []string) (err error) {
-	f := flag.NewFlagSet("lists", flag.ExitOnError)
-	only := f.String("run", "", "measure only what this regular expression matches")
-	n := f.Int("n", 1_000_000, "items of a list")
-	dir := f.String("dir", "", "folder for files and the servers' data; empty: a temporary one")
-	stored := f.Bool("events", false, "measure pages of stored events, on SQLite, and nothing else")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	if *n < 4*size {
-		return fmt.Errorf("-n is %d: want at least %d", *n, 4*size)
-	}
-	which, err := regexp.Compile(*only)
+	n := 0
+	o, err := rounds.Parse("lists", 1, args, func(f *flag.FlagSet) { f.IntVar(&n, "n", 1_000_000, "items of a list") })
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(*dir, "bench-lists")
+	if n < 4*size {
+		return fmt.Errorf("-n is %d: want at least %d", n, 4*size)
+	}
+	folder, remove, err := o.Folder()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if *stored {
-		return events(ctx, folder, *n)
-	}
-	if err := os.Chmod(folder, 0o755); err != nil { // the servers' own users must reach it
-		return err
-	}
+	defer remove()
 	servers, err := process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, "redis", "postgres")
 	if err != nil {
 		return err
@@ -95,25 +68,55 @@ func run(ctx context.Context, args []string) (err error) {
 	defer servers.Stop()
 	var in databases
 	defer func() { err = errors.Join(err, in.close()) }()
-	lists, err := in.lists(ctx, folder, "redis://"+servers.Addr("redis"), "postgres://postgres@"+servers.Addr("postgres")+"/test?sslmode=disable")
+	all, err := in.lists(ctx, folder, "redis://"+servers.Addr("redis"), "postgres://postgres@"+servers.Addr("postgres")+"/test?sslmode=disable")
 	if err != nil {
 		return err
 	}
-	fmt.Printf("pages of %d among %d, ms\n%-32s %-30s %8s %8s %8s\n", size, *n, "", "page", "median", "99%", "longest")
-	for _, l := range lists {
-		if !which.MatchString(l.name) {
-			continue
+	t := rounds.Table[result, *result]{Flags: o, Title: fmt.Sprintf("pages of %d among %d", size, n), Round: func(ctx context.Context, round int, tell func(*result)) error {
+		for _, l := range all {
+			if !o.Wants(l.name) {
+				continue
+			}
+			if began := time.Now(); round == 0 {
+				if err := l.fill(ctx, n); err != nil {
+					return fmt.Errorf("fill %s: %w", l.name, err)
+				}
+				log.Printf("%s: filled in %v", l.name, time.Since(began).Round(time.Second))
+			}
+			if err := l.measure(ctx, n, tell); err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
 		}
-		began := time.Now()
-		if err := l.fill(ctx, *n); err != nil {
-			return fmt.Errorf("fill %s: %w", l.name, err)
-		}
-		log.Printf("%s: filled in %v", l.name, time.Since(began).Round(time.Second))
-		if err := l.measure(ctx, *n); err != nil {
-			return fmt.Errorf("%s: %w", l.name, err)
-		}
+		return nil
+	}}
+	return t.Measure(ctx)
+}
+
+// result is a row: readings of one page.
+type result struct {
+	rounds.Common
+	P50 float64 `json:"p50_ms" better:"less"`
+	P99 float64 `json:"p99_ms" better:"less"`
+	Max float64 `json:"max_ms"`
+}
+
+func read(name string, took []time.Duration) *result {
+	q := figures.QuantilesOf(took)
+	return &result{rounds.Common{Name: name}, q.P50, q.P99, q.Max}
+}
+
+var head = figures.Head(64, "ms", "median", "99%", "longest")
+
+// Head is the names above the columns of Line.
+func (*result) Head() string { return head }
+
+// Line is a row of the output.
+func (r *result) Line() string {
+	row := figures.NewRow(64, r.Name)
+	for _, v := range []float64{r.P50, r.P99, r.Max} {
+		row.Cell("%.2f", v)
 	}
-	return nil
+	return row.End(r.Problem)
 }
 
 // place is where a page is read.
@@ -147,7 +150,7 @@ func (l *list) places(ctx context.Context, n int) ([]place, error) {
 	}
 }
 
-func (l *list) measure(ctx context.Context, n int) error {
+func (l *list) measure(ctx context.Context, n int, tell func(*result)) error {
 	places, err := l.places(ctx, n)
 	if err != nil {
 		return err
@@ -166,11 +169,11 @@ func (l *list) measure(ctx context.Context, n int) error {
 					return err
 				}
 			}
-			q, name := figures.QuantilesOf(took), p.name
+			name := l.name + ": " + p.name
 			if some {
 				name += ", filtered"
 			}
-			fmt.Printf("%-32s %-30s %8.2f %8.2f %8.2f\n", l.name, name, q.P50, q.P99, q.Max)
+			tell(read(name, took))
 		}
 	}
 	return nil

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"strings"
+	"testing"
+)
+
+func TestEachBenchmarkIsListedAndTeaches(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, b := range all {
+		if seen[b.Name] || b.About == "" || !strings.Contains(out.String(), "  "+b.Name+" ") {
+			t.Errorf("%s is there twice, says nothing of itself, or is not listed:\n%s", b.Name, &out)
+		}
+		seen[b.Name] = true
+		if err := b.Run(context.Background(), []string{"-h"}); !errors.Is(err, flag.ErrHelp) {
+			t.Errorf("%s -h: %v", b.Name, err)
+		}
+		if err := b.Run(context.Background(), []string{"-rounds", "0"}); err == nil {
+			t.Errorf("%s measures no rounds", b.Name)
+		}
+	}
+}
+
+func TestWhatCannotBeMeasured(t *testing.T) {
+	for want, args := range map[string][]string{
+		`there is no benchmark "none"`: {"none"},
+		"lists has no parts":           {"lists", "part", "x"},
+		"want who plays":               {"crm", "part"},
+		"want who plays, and":          {"queue", "part"},
+		"compare wants two files":      {"compare", "one"},
+	} {
+		if err := run(t.Context(), args, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
+		}
+	}
+}
