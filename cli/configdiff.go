@@ -27,8 +27,8 @@ type configDiffCmd struct {
 func (c *configDiffCmd) Help() string {
 	return `Each event is run through both configurations, as tidemill config test does: no server is contacted, and nothing is sent. What would become of it otherwise, or would be sent otherwise, is printed:
 
-  tidemill event list --json | ...                     or any other events, one a line
   tidemill config diff tidemill.yaml next.yaml --events events.jsonl
+  tail -n 10000 sent.jsonl | tidemill config diff tidemill.yaml next.yaml --events -
 
 The exit status is 0 if no event is treated otherwise, 1 if some are, and 2 if they could not be compared. Rules that look at other events (windows, duplicates) look at 1,000 at a time.`
 }
