@@ -30,11 +30,12 @@ func (a *API) GuardByToken(next http.Handler) http.Handler {
 	})
 }
 
-// Admits says whether a request would be let in, without counting it where it shows nothing.
-func (a *API) Admits(r *http.Request) bool {
+// Admits says whether a request would be let in to look at a system, without counting it where it shows
+// nothing.
+func (a *API) Admits(r *http.Request, system string) bool {
 	if !a.NoAuth && r.Header.Get("Authorization") == "" && r.Header.Get("Cookie") == "" {
 		return false
 	}
-	_, err := a.guard.Caller(r)
-	return err == nil
+	who, err := a.guard.Caller(r)
+	return err == nil && who.Rights.May(caller.Viewer, system)
 }

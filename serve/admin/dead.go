@@ -128,6 +128,7 @@ func (a *API) chosenIn(ctx context.Context, ids []string, q *api.Dead) (f deadle
 	if stores, err = a.stores(q.System, f); err != nil {
 		return f, nil, err
 	}
+	f.Only = a.ofSystem(q.System, stores, f.Only)
 	return f, stores, a.knows(ctx, q.Partner, stores)
 }
 
@@ -153,6 +154,19 @@ func (a *API) stores(system string, f deadletter.Filter) ([]deadletter.Store, er
 		return []deadletter.Store{a.Letters}, nil
 	}
 	return all, nil
+}
+
+// ofSystem narrows dead letters to those of a system, where the store has those of several: to the
+// pipelines that only takes, if it is not nil. One whose system is not known is that of the only system.
+func (a *API) ofSystem(system string, stores []deadletter.Store, only func(string) bool) func(string) bool {
+	if system == "" || len(stores) != 1 || stores[0] != a.Letters {
+		return only
+	}
+	alone := len(a.Systems) == 1
+	return func(pipeline string) bool {
+		of := a.systemOf(pipeline)
+		return (of == system || of == "" && alone) && (only == nil || only(pipeline))
+	}
 }
 
 // knows refuses the name of a partner that is neither configured nor has letters from when it
@@ -194,6 +208,7 @@ func (a *API) named(ctx context.Context, q *api.OneDead, most int) (found *deadl
 	if err != nil {
 		return nil, nil, err
 	}
+	f.Only = a.ofSystem(q.System, stores, f.Only)
 	if seq, err2 := strconv.ParseInt(name, 10, 64); err2 == nil {
 		found, in, err = only(ctx, stores, deadletter.Filter{Only: f.Only, Pipeline: f.Pipeline, Seqs: []int64{seq}}, name)
 	}

@@ -254,6 +254,32 @@ func TestLettersAreMovedByFilterAndCountedBefore(t *testing.T) {
 	refused(t, d.ask("POST", "dead/delete?state=replaying&all=true", ""), http.StatusBadRequest, "cannot be moved")
 }
 
+// TestASystemChoosesItsLettersInTheStoreOfAll has two systems in one embedded database.
+func TestASystemChoosesItsLettersInTheStoreOfAll(t *testing.T) {
+	s, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"crm-events", "s2s.dv360", "ingest.high", "nobody's"} {
+		if err := s.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: p, At: day, Message: &tidemill.Message{ID: "of " + p, Payload: []byte("{}")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := newDesk(t, admin.Parts{Letters: s, Systems: []admin.System{{Name: "crm"}, {Name: "delivery"}}})
+	if got := lines(d.get("dead?system=crm")); len(got) != 1 || d.field(got[0], "id") != "of crm-events" {
+		t.Errorf("the letters of crm are %q", got)
+	}
+	refused(t, d.ask("GET", "dead/2?system=crm", ""), http.StatusNotFound, "there is no dead letter 2")
+	for _, c := range []struct {
+		path string
+		want float64
+	}{{"dead/replay?system=crm&all=true&dry_run=true", 1}, {"dead/delete?system=crm&all=true", 1}, {"dead/delete?system=crm&all=true", 0}, {"dead/delete?system=delivery&all=true", 2}, {"dead/delete?all=true", 1}} {
+		if got := d.post(c.path, ""); d.field(got, "count") != c.want {
+			t.Errorf("%s: %s, want %v", c.path, got, c.want)
+		}
+	}
+}
+
 // Two systems on two servers have two stores, each with numbers of its own.
 func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 	store := func(pipelines ...string) deadletter.Store {
@@ -269,7 +295,8 @@ func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 		return s
 	}
 	main, own := store("analytics", "analytics.more"), store("s2s.dv360", "ingest.high", "s2s.yahoo")
-	d := newDesk(t, admin.Parts{Letters: main, OwnLetters: []admin.OwnLetters{{System: delivery.Name, Store: own}}, Systems: []admin.System{{Name: "analytics"}, {Name: "delivery"}}})
+	d := newDesk(t, admin.Parts{Letters: main, OwnLetters: []admin.OwnLetters{{System: delivery.Name, Store: own}}, Systems: []admin.System{{Name: "analytics"}, {Name: "delivery"}},
+		Owners: []admin.Owner{{System: "analytics", Owns: func(pipeline string) bool { return strings.HasPrefix(pipeline, "analytics") }}}})
 	for query, want := range map[string]string{
 		"":                      "of analytics, of analytics.more, of s2s.dv360, of ingest.high, of s2s.yahoo",
 		"max=1":                 "of analytics",

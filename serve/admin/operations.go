@@ -337,6 +337,8 @@ func (a *API) systemsOf(ctx context.Context, q *api.OperationThings) string {
 		return a.systemOf(q.Pipeline)
 	case q.Partner != "":
 		return a.systemOf(a.queueOf(q.Partner))
+	case q.System != "":
+		return q.System
 	}
 	return strings.TrimSpace(sightOf(ctx).some())
 }

@@ -32,7 +32,7 @@ func newDesk(t *testing.T, p admin.Parts) *desk {
 	if p.Rooms == nil {
 		p.Rooms = systems.All().Rooms(nil)
 	}
-	p.Key, p.Owners, p.Log = tidemill.NewSecret(token), systems.All().Owners(), slog.New(slog.NewTextHandler(&d.log, nil))
+	p.Key, p.Owners, p.Log = tidemill.NewSecret(token), append(p.Owners, systems.All().Owners()...), slog.New(slog.NewTextHandler(&d.log, nil))
 	d.api = admin.New(p)
 	return d
 }
