@@ -35,9 +35,9 @@ type Host struct {
 	Sockets *metrics.Sockets // of listeners
 	Fates   *live.Feed       // is shown what becomes of events
 
-	Live     func() error             // fails where the process shall be started anew
-	Takes    func() error             // fails when events cannot be taken in now
-	Operator func(*http.Request) bool // says who may see what the API shows; nil until all are built
+	Live     func() error                              // fails where the process shall be started anew
+	Takes    func() error                              // fails when events cannot be taken in now
+	Operator func(r *http.Request, system string) bool // says who may see what the API shows of a system; nil until all are built
 
 	Projects project.Store  // whose keys are taken; nil: no system that was built has any
 	Common   *answer.Common // what the API's operations need

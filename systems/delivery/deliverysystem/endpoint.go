@@ -181,7 +181,7 @@ func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 		}{"healthy", w.Now().UTC(), w.Version, map[string]string{kind: "ok", "queue": "ok"}}
 		status := http.StatusOK
 		away, err := sys.Away(ctx)
-		named := w.Operator(r)
+		named := w.Operator(r, delivery.Name)
 		for name, circuit := range away {
 			answer.Status = "degraded"
 			if answer.Checks["partners"] = "degraded"; named {
