@@ -86,6 +86,7 @@ type Index struct {
 
 	writing chan struct{} // cap 1: held by the writer of a run
 	last    int64         // number of the newest run; guarded by writing
+	cleaned bool          // no block is of a run that is no more; guarded by writing
 }
 
 type statements struct{ block, blocks, addBlock, clear, addRun, dropRun, gone, dropGone, addGone string }
@@ -245,7 +246,7 @@ func (x *Index) Relieve(ctx context.Context) error {
 // flush writes the rows in memory as a run. Its caller holds the lock.
 func (x *Index) flush(ctx context.Context) error {
 	x.mu.Lock()
-	rows, upto := x.rows, x.upto
+	runs, rows, upto := x.runs, x.rows, x.upto
 	x.mu.Unlock()
 	if len(rows) < x.o.Rows {
 		return nil
@@ -257,7 +258,11 @@ func (x *Index) flush(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(entries, entry.compare)
-	r, err := x.write(ctx, &run{first: rows[0].ID, last: upto, count: len(rows)}, inOrder(entries), func(*sqlitedb.Tx) error { return nil })
+	first := rows[0].ID
+	if n := len(runs); n > 0 {
+		first = runs[n-1].last + 1 // those between were removed before they were in a run
+	}
+	r, err := x.write(ctx, &run{first: first, last: upto, count: len(rows)}, inOrder(entries), func(*sqlitedb.Tx) error { return nil })
 	if err != nil {
 		return fmt.Errorf("write %d rows of the index %s: %w", len(rows), x.o.Name, err)
 	}

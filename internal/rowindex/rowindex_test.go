@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
@@ -317,6 +319,46 @@ func TestAFaultAtAnyStatementLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		tb.check(t, r)
+		tb.whole(t)
+	}
+}
+
+// whole holds that each block is of a run, and that between the ranges of runs there is no row that
+// something could be noted of.
+func (tb *table) whole(t *testing.T) {
+	t.Helper()
+	var blocks int
+	if err := tb.db.Read(t.Context(), func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM x_block WHERE id >> 24 NOT IN (SELECT no FROM x_run)").Scan(&blocks)
+	}); err != nil || blocks > 0 {
+		t.Errorf("%d blocks are of no run: %v", blocks, err)
+	}
+	runs := tb.x.snapshot()
+	for i := 1; i < len(runs); i++ {
+		if runs[i].first != runs[i-1].last+1 {
+			t.Errorf("a run ends at row %d, and the next begins at %d", runs[i-1].last, runs[i].first)
+		}
+	}
+}
+
+// TestADamagedIndexSaysSo has a block of a run be gone that nobody replaced.
+func TestADamagedIndexSaysSo(t *testing.T) {
+	tb, r := newTable(t, nil), rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		if err := tb.store(t.Context(), r, 25, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tb.db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+		_, err := tx.Exec("DELETE FROM x_block")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if _, _, err := tb.search(ctx, Search{Keys: []uint64{1}, Low: Position{math.MinInt64, 0}, High: Position{math.MaxInt64, math.MaxInt64}}, 50); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "of the index x") {
+		t.Errorf("a search says %v", err)
 	}
 }
 

@@ -38,6 +38,7 @@ type run struct {
 const (
 	blockEntries = 512 // entries in a block: some 2 to 5 KB
 	runBits      = 24  // blocks in a run: 2^24, far more than needed
+	maxRuns      = 1<<(63-runBits) - 1
 	chunkBlocks  = 128 // blocks written or read at once: half a megabyte
 )
 
@@ -146,9 +147,11 @@ func inOrder(sorted []entry) func() (entry, error) {
 func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), last func(*sqlitedb.Tx) error) (*run, error) {
 	x.last++
 	r.no = x.last
-	if err := x.clear(ctx, r.no, 1<<(63-runBits)-1); err != nil { // what a crash may have left
+	if err := x.clear(ctx, r.no, maxRuns); err != nil { // what a crash may have left
 		return nil, err
 	}
+	cleaned := x.cleaned
+	x.cleaned = false // until all is written
 	w := &writer{x: x, r: r}
 	for end := false; !end; {
 		e, err := next()
@@ -175,6 +178,9 @@ func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), l
 		}
 		return last(tx)
 	})
+	if err == nil {
+		x.cleaned = cleaned
+	}
 	if err != nil || r.count == 0 {
 		return nil, err
 	}

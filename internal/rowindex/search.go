@@ -35,7 +35,7 @@ func (x *Index) Search(ctx context.Context, s Search, most int, use func(tx *sql
 			return err
 		})
 		switch {
-		case errors.Is(err, sql.ErrNoRows): // a run was merged away while it was read
+		case errors.Is(err, sql.ErrNoRows) && !slices.Equal(c.runs, x.snapshot()): // one was merged away while it was read
 			c = x.cursors(s)
 		case err != nil:
 			return err
@@ -54,6 +54,7 @@ func (x *Index) Search(ctx context.Context, s Search, most int, use func(tx *sql
 type cursors struct {
 	x    *Index
 	s    Search
+	runs []*run
 	all  []*cursor // the heap
 	todo []*cursor // not positioned yet
 	last *Position // that was taken
@@ -104,11 +105,12 @@ func (x *Index) cursors(s Search) *cursors {
 	x.mu.Lock()
 	runs, rows := x.runs, x.rows
 	x.mu.Unlock()
-	c := &cursors{x: x, s: s}
+	c := &cursors{x: x, s: s, runs: runs}
+	c.s.Keys = slices.Sorted(slices.Values(s.Keys))
 	memory := &unsorted{back: s.Back}
 	for i := range rows {
 		for _, k := range rows[i].Keys {
-			if at := (Position{rows[i].At, rows[i].ID}); slices.Contains(s.Keys, k) && c.between(at) {
+			if at := (Position{rows[i].At, rows[i].ID}); has(c.s.Keys, k) && c.between(at) {
 				memory.in = append(memory.in, at)
 				break
 			}
@@ -126,6 +128,11 @@ func (x *Index) cursors(s Search) *cursors {
 		}
 	}
 	return c
+}
+
+func has(sorted []uint64, k uint64) bool {
+	_, found := slices.BinarySearch(sorted, k)
+	return found
 }
 
 func (c *cursors) between(p Position) bool { return p.Compare(c.s.Low) > 0 && p.Compare(c.s.High) < 0 }
@@ -185,7 +192,7 @@ func (c *cursors) step(tx *sqlitedb.Tx, r *cursor) (has bool, err error) {
 
 // take takes the next positions.
 func (c *cursors) take(tx *sqlitedb.Tx, most int) (at []Position, err error) {
-	for ; len(c.todo) > 0; c.todo = c.todo[1:] {
+	for ; len(c.todo) > 0; c.todo[0], c.todo = nil, c.todo[1:] {
 		has, err := c.position(tx, c.todo[0])
 		if err != nil {
 			return nil, err

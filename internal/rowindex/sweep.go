@@ -86,6 +86,9 @@ func (x *Index) Sweep(ctx context.Context) error {
 		return err
 	}
 	defer x.unlock()
+	if err := x.clean(ctx); err != nil {
+		return fmt.Errorf("delete what is left of runs of the index %s that are no more: %w", x.o.Name, err)
+	}
 	if err := x.drop(ctx); err != nil {
 		return fmt.Errorf("drop the rows that were removed from the index %s: %w", x.o.Name, err)
 	}
@@ -100,6 +103,30 @@ func (x *Index) Sweep(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
+}
+
+// clean deletes the blocks of runs that are no more: a crash, or the end of a caller's context, has
+// left them when a run was written or replaced.
+func (x *Index) clean(ctx context.Context) error {
+	if x.cleaned {
+		return nil
+	}
+	var live []int64
+	for _, r := range x.snapshot() {
+		live = append(live, r.no)
+	}
+	slices.Sort(live)
+	from := int64(0)
+	for _, no := range append(live, maxRuns+1) {
+		if from < no {
+			if err := x.clear(ctx, from, no-1); err != nil {
+				return err
+			}
+		}
+		from = no + 1
+	}
+	x.cleaned = true
 	return nil
 }
 
@@ -171,6 +198,7 @@ func (x *Index) replace(ctx context.Context, runs []*run, level int) error {
 		return err
 	}
 	x.publish(instead, runs)
+	x.cleaned = false // until the blocks below are gone
 	for _, r := range runs {
 		// A reader of the old run at this moment has a snapshot that holds it, or misses a block and
 		// searches again.
@@ -178,6 +206,7 @@ func (x *Index) replace(ctx context.Context, runs []*run, level int) error {
 			return err
 		}
 	}
+	x.cleaned = true
 	return nil
 }
 
