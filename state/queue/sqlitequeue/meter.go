@@ -45,7 +45,11 @@ func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) 
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
-	return s.ages(ctx, name, all, func(d queue.Depth, of *group, it *item) bool { return of.has(d.Priority, it) })
+	each := make([]int, len(all))
+	for i := range each {
+		each[i] = i
+	}
+	return s.ages(ctx, name, all, func(*group) []int { return each }, func(d queue.Depth, of *group, it *item) bool { return of.has(d.Priority, it) })
 }
 
 // Tenants implements queue.Meter.
@@ -56,7 +60,11 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Dep
 	}
 	slices.SortFunc(all, rules.Deeper)
 	all = all[:min(len(all), cmp.Or(most, 100))]
-	return s.ages(ctx, name, all, func(d queue.Depth, of *group, _ *item) bool { return d.Tenant == of.tenant })
+	at := make(map[string][]int, len(all))
+	for i, d := range all {
+		at[d.Tenant] = []int{i}
+	}
+	return s.ages(ctx, name, all, func(of *group) []int { return at[of.tenant] }, func(d queue.Depth, of *group, _ *item) bool { return d.Tenant == of.tenant })
 }
 
 // has says whether one of its jobs is of that priority; nil: whether one may be.
@@ -98,13 +106,13 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 }
 
 // ages finds for each depth when its oldest job was added. It reads only the groups that
-// may have it.
-func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
+// may have it: may says to which depths a group may belong.
+func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, may func(*group) []int, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
 	if len(all) == 0 { // there may be no such queue
 		return nil, nil
 	}
 	q := s.find(name)
-	heads := q.lock().waiting.heads(all, is)
+	heads := q.lock().waiting.heads(all, may, is)
 	q.unlock()
 	for i := range all {
 		n, err := q.oldest(ctx, s, heads[i], func(of *group, it *item) bool { return is(all[i], of, it) })
@@ -135,12 +143,12 @@ type groupHead struct {
 }
 
 // heads are for each depth the oldest jobs of the groups that may have it, in any order. It looks at
-// each group once for each depth, since nobody else comes by meanwhile.
-func (w *waitingSet) heads(all []queue.Depth, is func(queue.Depth, *group, *item) bool) [][]groupHead {
+// each group once for each depth that it may belong to, since nobody else comes by meanwhile.
+func (w *waitingSet) heads(all []queue.Depth, may func(*group) []int, is func(queue.Depth, *group, *item) bool) [][]groupHead {
 	heads := make([][]groupHead, len(all))
 	for id, s := range w.groups {
-		for i, d := range all {
-			if is(d, s, nil) {
+		for _, i := range may(s) {
+			if d := all[i]; is(d, s, nil) {
 				heads[i] = s.heads(heads[i], id, func(it *item) bool { return is(d, s, it) })
 			}
 		}
