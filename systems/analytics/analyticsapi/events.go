@@ -39,6 +39,9 @@ func (a *API) events(ctx context.Context, q *EventFilter) (iter.Seq2[Event, erro
 		return a.follow(ctx, f), nil
 	case q.Newest > 0:
 		f.Max = q.Newest
+		if f.Max > newestMost {
+			return nil, operation.Refuse(http.StatusBadRequest, "newest is %d, and at most %d: for more, choose a time, and leave newest out", f.Max, newestMost)
+		}
 		return a.newest(ctx, f), nil
 	case q.Limit > 0:
 		if q.Order == "" {
@@ -131,6 +134,10 @@ func (a *API) inTime(ctx context.Context, l warehouse.Listing) iter.Seq2[Event, 
 		}
 	}
 }
+
+// newestMost is how many of the newest events can be asked for: they are all in memory, to be turned
+// round.
+const newestMost = 10_000
 
 // newest are the last events by their times, the last of them last.
 func (a *API) newest(ctx context.Context, f warehouse.Filter) iter.Seq2[Event, error] {

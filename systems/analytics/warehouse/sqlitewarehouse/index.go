@@ -65,9 +65,9 @@ func readRows(tx *sqlitedb.Tx, after int64) (all []rowindex.Row, upto int64, err
 }
 
 // overridden are the keys of the distinct ids whose events belong to a person now, whatever person
-// they had.
+// they had, up to one more than mostOverridden.
 func overridden(tx *sqlitedb.Tx, project, person uuid.UUID) (keys []uint64, err error) {
-	rows, err := tx.Query("SELECT distinct_id FROM warehouse_override WHERE project = ? AND person = ?", project[:], person[:])
+	rows, err := tx.Query("SELECT distinct_id FROM warehouse_override WHERE project = ? AND person = ? LIMIT ?", project[:], person[:], mostOverridden+1)
 	if err != nil {
 		return nil, err
 	}

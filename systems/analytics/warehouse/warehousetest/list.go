@@ -300,6 +300,29 @@ func pagesOfAPerson(t *testing.T, h Harness) {
 	check()
 }
 
+// pagesOfManyDistinct has a person who was given more distinct ids than can be looked for one by one.
+func pagesOfManyDistinct(t *testing.T, h Harness) {
+	es := shuffled(0, 600)
+	var given []person.Override
+	for _, e := range es {
+		i := number[e.ID] % 300
+		e.DistinctID, e.Person = fmt.Sprint("d", i), uuid.NewSHA1(bob, fmt.Append(nil, i))
+	}
+	insertAll(t, h.Store, es)
+	for i := range 299 { // one stays whose it was
+		given = append(given, person.Override{Ref: ref(fmt.Sprint("d", i)), Person: ann, Version: 1})
+	}
+	override(t, h.Store, given...)
+	for _, e := range es {
+		if e.DistinctID != "d299" {
+			e.Person = ann
+		}
+	}
+	for _, f := range []warehouse.Filter{{Project: projectA, Person: ann}, {Project: projectA, Person: ann, Name: es[0].Name}} {
+		wantEqual(t, fmt.Sprintf("the oldest of %+v", f), pages(t, h.Store, warehouse.Listing{Filter: f, Oldest: true}, 200), byTime(es, f))
+	}
+}
+
 func pagesRefused(t *testing.T, h Harness) {
 	insert(t, h.Store, ev(1))
 	if _, err := h.Store.List(t.Context(), warehouse.Listing{}); err == nil {

@@ -63,6 +63,7 @@ var cases = []struct {
 	{"pages are steady while events are removed", "retention goes on while people read", pagesAfterTrim},
 	{"a page has what its filter chooses", "any combination is asked for", pagesFiltered},
 	{"pages of a person follow its merges", "a person's events are those it has now", pagesOfAPerson},
+	{"pages of a person with many distinct ids", "a person who was given hundreds costs no more, and has all events", pagesOfManyDistinct},
 	{"a page of no project or after no key is refused", "tenants never see each other's events", pagesRefused},
 	{"an event is found by its id", "people have an id, and want to know what became of it", findsByID},
 	{"an event is found long after it was stored", "ids are looked up in logs of last week", findsLater},
