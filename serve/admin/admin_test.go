@@ -200,6 +200,7 @@ func TestWrongInputIsRefusedInASentence(t *testing.T) {
 		{"GET", "events?project=nix", "", 404, `there is no project "nix"; there are other, shop`},
 		{"GET", "events?project=00000000-0000-4000-8000-000000000000", "", 404, "there is no project"},
 		{"GET", "events?project=shop&max=many", "", 400, `max="many" is not a count`},
+		{"GET", "events?project=shop&newest=10001", "", 400, "newest is 10001, and at most 10000: for more, choose a time, and leave newest out"},
 		{"GET", "events?project=shop&max=-1", "", 400, `max="-1" is not a count`},
 		{"GET", "events?project=shop&since=soon", "", 400, `since="soon" is no time: write 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d`},
 		{"GET", "events?project=shop&until=soon", "", 400, `until="soon" is no time`},
