@@ -18,11 +18,11 @@ const EventsType = "text/event-stream"
 const takesWithin = 30 * time.Second
 
 // Stream sends events as long as somebody listens, each with one A as its data.
-type Stream[Q, A any] struct{ Description }
+type Stream[Q, A any] struct{ *Description }
 
 // Events describes a stream of server-sent events.
 func Events[Q, A any](id, path, text string) Stream[Q, A] {
-	d := describe[Q, A](id, http.MethodGet, path, text)
+	d := describe(id, http.MethodGet, path, text, reflect.TypeFor[Q](), reflect.TypeFor[A]())
 	d.Events = true
 	return Stream[Q, A]{d}
 }
@@ -41,7 +41,7 @@ func (s Stream[Q, A]) OfEach() Stream[Q, A] {
 
 // By is the stream with who sends: until its context ends, or an event could not be sent.
 func (s Stream[Q, A]) By(send func(context.Context, *Q, *EventWriter) error) Handler {
-	return Handler{&s.Description, func(w http.ResponseWriter, r *http.Request) error {
+	return Handler{s.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
 		if err := s.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
 			return err

@@ -98,40 +98,45 @@ const (
 	InHeader = "header"
 )
 
-// Operation shows or changes something: it asks Q and answers with one A.
-type Operation[Q, A any] struct{ Description }
+// Operation shows or changes something: it asks Q and answers with one A. Copies have one
+// description, so that the code of a hundred of them is small.
+type Operation[Q, A any] struct{ *Description }
 
 // Listing shows many A, one a line.
-type Listing[Q, A any] struct{ Description }
+type Listing[Q, A any] struct{ *Description }
 
 // None is a request without any parameter.
 type None struct{}
 
 // View describes an operation that shows something.
 func View[Q, A any](id, path, text string) Operation[Q, A] {
-	return Operation[Q, A]{describe[Q, A](id, http.MethodGet, path, text)}
+	return Operation[Q, A]{describe(id, http.MethodGet, path, text, reflect.TypeFor[Q](), reflect.TypeFor[A]())}
 }
 
 // Act describes an operation that changes something. Its parameters may come in a form, unless it
 // has a body of another kind.
 func Act[Q, A any](id, path, text string) Operation[Q, A] {
-	return Operation[Q, A]{describe[Q, A](id, http.MethodPost, path, text)}
+	return Operation[Q, A]{describe(id, http.MethodPost, path, text, reflect.TypeFor[Q](), reflect.TypeFor[A]())}
 }
 
 // List describes a listing.
 func List[Q, A any](id, path, text string) Listing[Q, A] {
-	d := describe[Q, A](id, http.MethodGet, path, text)
+	return Listing[Q, A]{describe(id, http.MethodGet, path, text, reflect.TypeFor[Q](), reflect.TypeFor[A]()).list()}
+}
+
+// list makes it that of a listing.
+func (d *Description) list() *Description {
 	d.Lines = true
 	if d.Paged() && !d.Gives.Implements(reflect.TypeFor[Keyed]()) {
-		panic(fmt.Sprintf("operation %s: its items have no key, and it is read in pages", id))
+		panic(fmt.Sprintf("operation %s: its items have no key, and it is read in pages", d.ID))
 	}
-	return Listing[Q, A]{d}
+	return d
 }
 
 // describe reads a request's tags. A request that does not fit its path is a mistake of the
 // program, found when it starts.
-func describe[Q, A any](id, method, path, text string) Description {
-	d := Description{ID: id, Method: method, Path: path, Text: text, Asks: reflect.TypeFor[Q](), Gives: reflect.TypeFor[A](), Role: caller.Admin}
+func describe(id, method, path, text string, asks, gives reflect.Type) *Description {
+	d := &Description{ID: id, Method: method, Path: path, Text: text, Asks: asks, Gives: gives, Role: caller.Admin}
 	for _, f := range reflect.VisibleFields(d.Asks) {
 		for _, in := range []string{InPath, InQuery, InBody, InHeader} {
 			if name, ok := f.Tag.Lookup(in); ok {

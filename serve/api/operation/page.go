@@ -99,38 +99,49 @@ const (
 	toPrevious = 'p'
 )
 
-// cursor is the one of the page after an item, or before it.
-func cursor[A any](item A, way byte, of []byte, now time.Time) string {
+// cursor is the one of the page after a key, or before it.
+func cursor(key string, way byte, of []byte, now time.Time) string {
 	b := append(binary.BigEndian.AppendUint64(nil, uint64(now.Unix())), way)
-	b = append(b, any(item).(Keyed).PageKey()...)
+	b = append(b, key...)
 	return base64.RawURLEncoding.EncodeToString(append(sumOf(b, of), b...))
 }
 
-// keyed is a place without an item.
-type keyed string
+// found is what a page has: how many items, the keys of the first and the last, whether the listing
+// had more, and where it goes on if it ended the page early.
+type found struct {
+	n           int
+	first, last string
+	more        bool
+	rest        *Rest
+}
 
-// PageKey is the place.
-func (k keyed) PageKey() string { return string(k) }
-
-// early is a page that ended before it was full: it goes on at rest, and back where it began.
-func early[A any](out *Paged[A], p *Page, rest string, of []byte, now time.Time) *Paged[A] {
-	n := len(out.Items)
-	if p.back {
-		slices.Reverse(out.Items)
-		out.Next, out.Previous = cursor(keyed(p.after), toNext, of, now), cursor(keyed(rest), toPrevious, of, now)
-		if n > 0 {
-			out.Next = cursor(out.Items[n-1], toNext, of, now)
-		}
-		return out
-	}
-	out.Next = cursor(keyed(rest), toNext, of, now)
+// turns are the cursors of the pages behind and before one; empty: there is none.
+func (p *Page) turns(f found, of []byte, now time.Time) (next, previous string) {
+	at := func(key string, way byte) string { return cursor(key, way, of, now) }
 	switch {
-	case n > 0 && p.after != "":
-		out.Previous = cursor(out.Items[0], toPrevious, of, now)
-	case p.after != "":
-		out.Previous = cursor(keyed(p.after), toPrevious, of, now)
+	case f.rest != nil && p.back: // it goes on at rest, and back where it began
+		next, previous = at(p.after, toNext), at(f.rest.Key, toPrevious)
+		if f.n > 0 {
+			next = at(f.last, toNext)
+		}
+	case f.rest != nil:
+		next = at(f.rest.Key, toNext)
+		switch {
+		case p.after == "":
+		case f.n > 0:
+			previous = at(f.first, toPrevious)
+		default:
+			previous = at(p.after, toPrevious)
+		}
+	case f.n > 0:
+		if p.back || f.more { // it came from there, or there are more
+			next = at(f.last, toNext)
+		}
+		if p.back && f.more || !p.back && p.after != "" {
+			previous = at(f.first, toPrevious)
+		}
 	}
-	return out
+	return next, previous
 }
 
 func sumOf(b, of []byte) []byte {
@@ -158,32 +169,26 @@ func (r *Rest) Error() string { return "the listing goes on after " + r.Key }
 
 // pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.
 func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (*Paged[A], error) {
-	out := &Paged[A]{Items: []A{}, AsOf: now.UTC()}
-	more := false
+	out, f := &Paged[A]{Items: []A{}, AsOf: now.UTC()}, found{}
 	for a, err := range all {
-		if rest, ok := errors.AsType[*Rest](err); ok {
-			return early(out, p, rest.Key, of, now), nil
+		var early bool
+		if f.rest, early = errors.AsType[*Rest](err); early {
+			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		if more = len(out.Items) == p.Limit; more {
+		if f.more = len(out.Items) == p.Limit; f.more {
 			break
 		}
 		out.Items = append(out.Items, a)
 	}
-	n := len(out.Items)
-	if n == 0 {
-		return out, nil
-	}
 	if p.back {
 		slices.Reverse(out.Items)
 	}
-	if p.back || more { // it came from there, or there are more
-		out.Next = cursor(out.Items[n-1], toNext, of, now)
+	if f.n = len(out.Items); f.n > 0 {
+		f.first, f.last = any(out.Items[0]).(Keyed).PageKey(), any(out.Items[f.n-1]).(Keyed).PageKey()
 	}
-	if p.back && more || !p.back && p.after != "" {
-		out.Previous = cursor(out.Items[0], toPrevious, of, now)
-	}
+	out.Next, out.Previous = p.turns(f, of, now)
 	return out, nil
 }

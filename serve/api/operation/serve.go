@@ -21,35 +21,46 @@ type Handler struct {
 
 // By is the operation with who does it: a nil error means that the answer is all of it.
 func (o Operation[Q, A]) By(do func(context.Context, *Q) (A, error)) Handler {
-	return Handler{&o.Description, func(w http.ResponseWriter, r *http.Request) error {
+	return Handler{o.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
-		if err := o.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
+		if err := o.asked(w, r, q); err != nil {
 			return err
-		}
-		if o.NeedsKey && r.Header.Get(IdempotencyKey) == "" {
-			return Refuse(http.StatusBadRequest, "%s needs the header Idempotency-Key, which is any text of your own: sent twice it is done once", o.ID)
 		}
 		a, err := do(r.Context(), q)
 		if err != nil {
 			return err
 		}
-		if d := documentOf(a); d != nil {
-			return d.answer(w)
-		}
-		shown, err := coverOf(r.Context()).of(a)
-		if err != nil {
-			return err
-		}
-		if v, ok := any(a).(Versioned); ok {
-			w.Header().Set("ETag", quoted(v.Version()))
-		}
-		status := http.StatusOK
-		if s, ok := any(a).(interface{ Status() int }); ok {
-			status = s.Status()
-		}
-		Write(w, status, "application/json", shown)
-		return nil
+		return answered(w, r, a)
 	}}
+}
+
+// asked reads a request into its type.
+func (d *Description) asked(w http.ResponseWriter, r *http.Request, q any) error {
+	err := d.read(w, r, reflect.ValueOf(q).Elem())
+	if err == nil && d.NeedsKey && r.Header.Get(IdempotencyKey) == "" {
+		err = Refuse(http.StatusBadRequest, "%s needs the header Idempotency-Key, which is any text of your own: sent twice it is done once", d.ID)
+	}
+	return err
+}
+
+// answered writes an answer.
+func answered(w http.ResponseWriter, r *http.Request, a any) error {
+	if d := documentOf(a); d != nil {
+		return d.answer(w)
+	}
+	shown, err := coverOf(r.Context()).of(a)
+	if err != nil {
+		return err
+	}
+	if v, ok := a.(Versioned); ok {
+		w.Header().Set("ETag", quoted(v.Version()))
+	}
+	status := http.StatusOK
+	if s, ok := a.(interface{ Status() int }); ok {
+		status = s.Status()
+	}
+	Write(w, status, "application/json", shown)
+	return nil
 }
 
 // quoted is a version as an ETag.
@@ -117,7 +128,7 @@ func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], e
 
 // CountedBy is By with who counts what is listed; nil: nobody.
 func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, error], error), count Counter[Q]) Handler {
-	return Handler{&l.Description, func(w http.ResponseWriter, r *http.Request) error {
+	return Handler{l.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
 		if err := l.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
 			return err
@@ -125,7 +136,7 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 		now, of := time.Now(), listingOf(r)
 		in, paged := any(q).(interface{ page() *Page })
 		if paged {
-			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), &l.Description, count != nil)); err != nil {
+			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), l.Description, count != nil)); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,7 @@ func (a *API) Operations() []operation.Handler {
 		GetBridge.By(func(ctx context.Context, _ *operation.None) (Bridge, error) { return a.Status(ctx) }),
 		GetConsumer.By(a.consumer),
 		TakeOver.By(a.takeOver),
-		{Description: &SendEntries.Description, Serve: func(w http.ResponseWriter, r *http.Request) error {
+		{Description: SendEntries.Description, Serve: func(w http.ResponseWriter, r *http.Request) error {
 			if a.Entries == nil {
 				return operation.Refuse(http.StatusNotFound, "the embedded bridge does not run in this instance: write into the stream in Redis with XADD")
 			}
