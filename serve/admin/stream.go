@@ -69,19 +69,14 @@ func (a *API) follow(ctx context.Context, v *stream.Viewer, out *operation.Event
 	if a.Stopping != nil {
 		stopping = a.Stopping.Done()
 	}
-	pulse, rights := time.NewTicker(beat), time.NewTicker(rightsEvery)
+	pulse := time.NewTicker(beat)
 	defer pulse.Stop()
-	defer rights.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-stopping:
 			return nil
-		case <-rights.C:
-			if !stillMay(ctx) {
-				return nil
-			}
 		case <-pulse.C:
 			if err := out.Comment(); err != nil {
 				return err
@@ -98,27 +93,15 @@ func (a *API) follow(ctx context.Context, v *stream.Viewer, out *operation.Event
 	}
 }
 
-// rightsEvery is how often it is asked whether the caller of a stream still may listen.
-const rightsEvery = 4 * time.Second
-
-type rightsKey struct{}
-
 // withRights is a context that knows whether its caller is still the one who came in.
 func (a *API) withRights(ctx context.Context, r *http.Request, who caller.Caller) context.Context {
-	return context.WithValue(ctx, rightsKey{}, func() bool {
+	return operation.WithRights(ctx, func() bool {
 		is, err := a.guard.Caller(r)
 		if p, ok := errors.AsType[*operation.Problem](err); ok {
 			return p.Status >= http.StatusInternalServerError // the store that knows it is away
 		}
 		return err == nil && is.Name == who.Name && is.Rights == who.Rights && is.Payloads == who.Payloads
 	})
-}
-
-// stillMay says whether the caller of a context has the rights that they came in with. In this very
-// process their context says it.
-func stillMay(ctx context.Context) bool {
-	still, ok := ctx.Value(rightsKey{}).(func() bool)
-	return !ok || still()
 }
 
 // topic is how a topic is read.

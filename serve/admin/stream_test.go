@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
@@ -160,6 +164,78 @@ func TestAStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 		end()
 		if took := out.ends(); took > 0 {
 			t.Errorf("its context ended, and it went on for %v", took)
+		}
+	})
+}
+
+// going is a request for a listing that goes on.
+type going struct{}
+
+func (going) Live() bool { return true }
+
+// ticked is an item of it.
+type ticked struct {
+	At time.Time `json:"at"`
+}
+
+// A listing that goes on has an item a second, and ends no sooner than somebody ends it.
+func TestAListingThatGoesOnEndsWithTheRightsOfItsCaller(t *testing.T) {
+	list := operation.List[going, ticked]("listTicks", "ticks", "List ticks.").For(caller.Viewer).By(func(ctx context.Context, _ *going) (iter.Seq2[ticked, error], error) {
+		return func(yield func(ticked, error) bool) {
+			for yield(ticked{time.Now()}, nil) {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Second):
+				}
+			}
+		}, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, admin.Parts{Config: constant(loaded(t)), People: access.Options{Store: tableaccess.Memory(), Cost: access.Cost{KiB: 64, Passes: 1}},
+			Rooms: []admin.Room{{Does: []operation.Handler{list}}}})
+		defer d.api.Close()
+		d.addUser("ada", "operator")
+		made := new(api.MadeToken)
+		if err := json.Unmarshal([]byte(d.post("tokens?name=ci&role=viewer", "")), made); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ token, change string }{
+			{"", "users/ada/role?role=viewer"}, {"", "users/ada/remove"}, {made.Secret, "tokens/" + made.ID + "/revoke"}, {token, ""},
+		} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+admin.Prefix+"ticks", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Header.Set("Sec-Fetch-Site", "same-origin"); c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			} else {
+				r.AddCookie(d.enter(access.Proof{Name: "ada", Password: phrase}))
+			}
+			resp, err := (&http.Client{Transport: &operation.InProcess{Handler: d.api}}).Do(r)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%v %v", resp, err)
+			}
+			out := bufio.NewReader(resp.Body)
+			next := func() error { _, err := out.ReadString('\n'); return err }
+			for range 30 { // it goes on as long as nothing changes
+				if err := next(); err != nil {
+					t.Fatalf("before %q it ended: %v", c.change, err)
+				}
+			}
+			if c.change == "" {
+				_ = resp.Body.Close()
+				continue
+			}
+			d.post(c.change, "")
+			began := time.Now()
+			for err = nil; err == nil && time.Since(began) < time.Minute; {
+				err = next()
+			}
+			if took := time.Since(began); took > 5*time.Second || !errors.Is(err, io.EOF) {
+				t.Errorf("%s: it went on for %v, and ended with %v", c.change, took, err)
+			}
+			_ = resp.Body.Close()
 		}
 	})
 }

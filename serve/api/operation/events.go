@@ -39,7 +39,8 @@ func (s Stream[Q, A]) OfEach() Stream[Q, A] {
 	return s
 }
 
-// By is the stream with who sends: until its context ends, or an event could not be sent.
+// By is the stream with who sends: until its context ends, which it does with the rights of its caller
+// too, or an event could not be sent.
 func (s Stream[Q, A]) By(send func(context.Context, *Q, *EventWriter) error) Handler {
 	return Handler{s.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
@@ -47,7 +48,9 @@ func (s Stream[Q, A]) By(send func(context.Context, *Q, *EventWriter) error) Han
 			return err
 		}
 		out := &EventWriter{Last: r.Header.Get("Last-Event-ID"), w: w, flush: http.NewResponseController(w), head: r.Method == http.MethodHead}
-		if err := send(r.Context(), q, out); err != nil && !out.begun {
+		ctx, end := whileMay(r.Context())
+		defer end()
+		if err := send(ctx, q, out); err != nil && !out.begun {
 			return err
 		}
 		return nil // the client is gone, or takes nothing

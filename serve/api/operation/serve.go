@@ -117,7 +117,8 @@ func Write(w http.ResponseWriter, status int, kind string, v any) {
 	_ = json.NewEncoder(w).Encode(v) // the client is gone, or will see that it is cut
 }
 
-// Live is a request for a listing that goes on as long as somebody listens.
+// Live is a request for a listing that goes on as long as somebody listens who still may. Its context
+// ends with the rights of its caller, and so does the listing: without a problem.
 type Live interface{ Live() bool }
 
 // By is the listing with who lists. Once it has begun, an error can only be its last line,
@@ -140,7 +141,15 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 				return err
 			}
 		}
-		all, err := list(r.Context(), q)
+		ctx := r.Context()
+		live, ok := any(q).(Live)
+		goesOn := ok && live.Live()
+		if goesOn {
+			var end func()
+			ctx, end = whileMay(ctx)
+			defer end()
+		}
+		all, err := list(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -157,17 +166,18 @@ func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, er
 			return err
 		}
 		w.Header().Set("Content-Type", LinesType)
-		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w)}
-		if live, ok := any(q).(Live); ok && live.Live() {
-			out.live = true
+		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w), live: goesOn}
+		if goesOn {
 			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
 			_ = out.flush.SetWriteDeadline(time.Time{})
 		}
 		for a, err := range all {
-			if err != nil {
+			switch {
+			case goesOn && ctx.Err() != nil: // what comes now is for nobody
+				return nil
+			case err != nil:
 				return out.cut(err)
-			}
-			if r.Method == http.MethodHead { // nobody wants the lines
+			case r.Method == http.MethodHead: // nobody wants the lines
 				return nil
 			}
 			if err := out.add(a); err != nil {
@@ -207,7 +217,9 @@ func (l *lines) add(v any) (err error) {
 		err = l.enc.Encode(v)
 	}
 	if err == nil && l.live {
-		err = l.flush.Flush()
+		if err = l.flush.Flush(); errors.Is(err, http.ErrNotSupported) { // in this very process
+			err = nil
+		}
 	}
 	return err
 }
