@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,8 +15,12 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
 
 // marker stands in payloads, headers and properties, and nowhere else.
@@ -168,4 +173,38 @@ func TestWhatSendersSentIsTaggedInEveryAnswer(t *testing.T) {
 	if len(seen) < 30 {
 		t.Errorf("only %d types were looked at: %s", len(seen), fmt.Sprint(seen))
 	}
+}
+
+// TestWhatIsCoveredIsNotWrittenBack edits a dead letter and a job as they are shown.
+func TestWhatIsCoveredIsNotWrittenBack(t *testing.T) {
+	const payload, shown = `{"email":"ann@example.com","n":1}`, `{"email":"(text)","n":2}`
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := memoryqueue.New(memoryqueue.Options{})
+	m := &tidemill.Message{ID: "a", Tenant: "shop", To: "ours", Payload: []byte(payload)}
+	if err := errors.Join(letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "ours", At: day, Message: m}}), queues.Add(t.Context(), []*tidemill.Message{m}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	cfg := loaded(t)
+	cfg.Console.Cover = []string{"payload.email"}
+	d := newDesk(t, admin.Parts{Letters: letters, Config: constant(cfg), Common: &answer.Common{Queues: queues}, Systems: []admin.System{{Name: "analytics"}}})
+	for at, edit := range map[string]string{"dead/1": "dead/1/edit", "queues/ours/job?id=a&tenant=shop": "queues/ours/edit?id=a&tenant=shop"} {
+		if got := d.get(at); !strings.Contains(got, `(text)`) || !strings.Contains(got, `"covered":true`) {
+			t.Errorf("%s does not say that its payload is covered: %s", at, got)
+		}
+		refused(t, d.ask(http.MethodPost, edit, shown), http.StatusUnprocessableEntity, `"(text)" where its value is covered for you`)
+		d.post(edit, `{"email":"bob@example.com","n":2,"note":"(text)"}`)
+	}
+	for l, err := range letters.List(t.Context(), deadletter.Filter{}) {
+		if err != nil || string(l.Payload) != `{"email":"bob@example.com","n":2,"note":"(text)"}` {
+			t.Errorf("%s, %v", l.Payload, err)
+		}
+	}
+	whole := newDesk(t, admin.Parts{Letters: letters, Config: constant(loaded(t)), Systems: []admin.System{{Name: "analytics"}}})
+	if got := whole.get("dead/1"); strings.Contains(got, "covered") {
+		t.Errorf("nothing is covered, and it says %s", got)
+	}
+	whole.post("dead/1/edit", shown)
 }

@@ -190,7 +190,7 @@ func (a *API) letter(ctx context.Context, q *api.OneDead) (api.DeadLetter, error
 	if err != nil {
 		return api.DeadLetter{}, err
 	}
-	return a.show(l, true), nil
+	return a.showWhole(ctx, l), nil
 }
 
 // named finds the letter of that number or message's id, with the store that it is in: of up to so
@@ -268,6 +268,9 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	if err != nil {
 		return out, err
 	}
+	if err := operation.CoveredStays(ctx, a.show(l, false), q.Body); err != nil {
+		return out, err
+	}
 	if err := a.decodes(l, q.Body); err != nil {
 		return out, err
 	}
@@ -279,7 +282,7 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 		if err != nil {
 			return out, err
 		}
-		return a.show(l, true), nil
+		return a.showWhole(ctx, l), nil
 	}
 	return out, operation.Refuse(http.StatusNotFound, "letter %d was edited, and is gone meanwhile", l.Seq)
 }

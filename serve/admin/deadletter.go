@@ -2,12 +2,14 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
@@ -26,6 +28,13 @@ func (a *API) show(l *deadletter.Letter, whole bool) api.DeadLetter {
 	} else {
 		out.Site = l.Tenant
 	}
+	return out
+}
+
+// showWhole shows one dead letter with its payload, and whether that is covered.
+func (a *API) showWhole(ctx context.Context, l *deadletter.Letter) api.DeadLetter {
+	out := a.show(l, true)
+	out.Covered = operation.Covers(ctx, out, l.Payload)
 	return out
 }
 

@@ -33,6 +33,13 @@ func (a *API) showJob(j *queue.Job, whole bool) api.Job {
 	return out
 }
 
+// showWholeJob shows a job with its payload, and whether that is covered.
+func (a *API) showWholeJob(ctx context.Context, j *queue.Job) api.Job {
+	out := a.showJob(j, true)
+	out.Covered = operation.Covers(ctx, out, j.Payload)
+	return out
+}
+
 // jobs lists a queue's jobs: those of a state, or all that have not ended.
 func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, error], error) {
 	f, err := a.jobsOf(ctx, q.Queue, q.IDs, &q.Jobs)
@@ -72,7 +79,7 @@ func (a *API) job(ctx context.Context, q *api.OneJob) (api.Job, error) {
 	if err != nil {
 		return api.Job{}, err
 	}
-	return a.showJob(j, true), nil
+	return a.showWholeJob(ctx, j), nil
 }
 
 // jobOf finds a job. Without a tenant it is looked for among all, which takes longer, and has to be
@@ -115,6 +122,9 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	if err != nil {
 		return out, err
 	}
+	if err := operation.CoveredStays(ctx, a.showJob(j, false), q.Body); err != nil {
+		return out, err
+	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
 	if err := a.Queues.Edit(ctx, n, q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
@@ -123,7 +133,7 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	if j, err = a.Queues.Look(ctx, n); err != nil {
 		return out, answer.Answerable(err)
 	}
-	return a.showJob(j, true), nil
+	return a.showWholeJob(ctx, j), nil
 }
 
 // moveJobs makes a change of the jobs that a request chooses.

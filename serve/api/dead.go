@@ -121,6 +121,7 @@ type DeadLetter struct {
 	ETag           string          `json:"etag"` // of its payload: what an edit's If-Match is compared with
 	Payload        string          `json:"payload,omitempty" covered:"payload"`
 	PayloadBase64  string          `json:"payload_base64,omitempty" covered:"payload"`
+	Covered        bool            `json:"covered,omitempty"`   // something of its payload is covered here
 	Edited         *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
 	Original       string          `json:"original_payload,omitempty" covered:"payload"`
 	OriginalBase64 string          `json:"original_payload_base64,omitempty" covered:"payload"`

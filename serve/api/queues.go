@@ -164,6 +164,7 @@ type Job struct {
 	ETag          string     `json:"etag"` // of its payload: what an edit's If-Match is compared with
 	Payload       string     `json:"payload,omitempty" covered:"payload"`
 	PayloadBase64 string     `json:"payload_base64,omitempty" covered:"payload"`
+	Covered       bool       `json:"covered,omitempty"`  // something of its payload is covered here
 	Fields        []Field    `json:"fields,omitempty"`   // its headers
 	Attempts      []Attempt  `json:"attempts,omitempty"` // failed tries
 	Position      string     `json:"-"`                  // in a listing

@@ -189,7 +189,7 @@ var editDead = &page.Action{Path: "dead/{system}/{seq}/edit", Op: api.EditDead.I
 			Crumbs: []page.Link{{Text: "Dead letters", Href: page.Address("dead")}, {Text: strconv.FormatInt(l.Seq, 10), Href: page.DeadAddress(&l)}},
 			Texts:  []string{"A replay sends what is here. What was received stays beside it. Nothing is sent by saving."},
 			CLI:    page.Command("dead", "edit", strconv.FormatInt(l.Seq, 10), "--pipeline", l.Pipeline), Request: page.Request(api.EditDead, &api.DeadEdit{OneDead: *oneDead(v)})}
-		q.Edit = page.NewEditing(v, l.ETag, l.Payload, l.PayloadBase64)
+		q.Edit = page.NewEditing(v, l.ETag, l.Payload, l.PayloadBase64, l.Covered)
 		return q, nil
 	},
 	Do: func(v *page.Visit) (string, error) {

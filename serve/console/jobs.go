@@ -111,7 +111,7 @@ var editJob = &page.Action{Path: "queues/{queue}/edit", Op: api.EditJob.ID,
 		q := &page.Question{Title: "Edit the payload of job " + page.Cut(j.ID), Button: "Replace the payload", Section: "queues", Crumbs: queueCrumbs(j.Queue), Back: page.JobAddress(&j),
 			Texts: []string{"The job is sent with the new payload. What was received is not kept beside it."}, Careful: true,
 			CLI: page.Command("queue", "edit", j.Queue, j.ID), Request: page.Request(api.EditJob, &api.JobEdit{OneJob: *oneJob(v)})}
-		q.Edit = page.NewEditing(v, j.ETag, j.Payload, j.PayloadBase64)
+		q.Edit = page.NewEditing(v, j.ETag, j.Payload, j.PayloadBase64, j.Covered)
 		return q, nil
 	},
 	Do: func(v *page.Visit) (string, error) {

@@ -229,7 +229,7 @@ func (c *cover) some(s *shape, name string, b jsontext.Value) (jsontext.Value, e
 				b, err = c.tagged(s, b)
 			}
 		} else if !s.base64 { // else it is no JSON
-			b, err = inText(b, func(v jsontext.Value) (jsontext.Value, error) { return at(v, path) })
+			b, err = inText(b, func(v jsontext.Value) (jsontext.Value, error) { return at(v, path, blank) })
 		}
 		if err != nil {
 			return nil, err
@@ -255,25 +255,30 @@ func inText(b jsontext.Value, do func(jsontext.Value) (jsontext.Value, error)) (
 	return quote(string(out)), nil
 }
 
-// at covers what is at a path.
-func at(b jsontext.Value, path []string) (jsontext.Value, error) {
+// at does something to what is at a path: it covers it, or looks at it.
+func at(b jsontext.Value, path []string, do func(jsontext.Value) (jsontext.Value, error)) (jsontext.Value, error) {
 	switch k := b.Kind(); {
 	case len(path) == 0:
-		return blank(b)
+		return do(b)
 	case k == '[':
-		return eachOf(b, func(_ string, _ members, v jsontext.Value) (jsontext.Value, error) { return at(v, path) })
+		return eachOf(b, func(_ string, _ members, v jsontext.Value) (jsontext.Value, error) { return at(v, path, do) })
 	case k == '{':
 		return eachOf(b, func(name string, _ members, v jsontext.Value) (jsontext.Value, error) {
 			if name != path[0] {
 				return v, nil
 			}
-			return at(v, path[1:])
+			return at(v, path[1:], do)
 		})
 	}
 	return b, nil
 }
 
-const coveredText = "(text)"
+// What stands for values that are covered.
+const (
+	coveredText   = "(text)"
+	coveredNumber = "(number)"
+	coveredTruth  = "(true or false)"
+)
 
 // blank covers all values in a value; names stay.
 func blank(b jsontext.Value) (jsontext.Value, error) {
@@ -286,9 +291,9 @@ func blank(b jsontext.Value) (jsontext.Value, error) {
 		}
 		return quote(coveredText), nil
 	case '0':
-		return quote("(number)"), nil
+		return quote(coveredNumber), nil
 	case 't', 'f':
-		return quote("(true or false)"), nil
+		return quote(coveredTruth), nil
 	}
 	return b, nil
 }

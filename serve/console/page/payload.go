@@ -116,9 +116,13 @@ type Editing struct {
 	JSON bool   // what is there is JSON
 }
 
-func NewEditing(v *Visit, etag, text, base string) *Editing {
+// NewEditing is that of a payload as it is shown: where it is covered, the form has nothing of it, as
+// saving would write what stands there for what is covered.
+func NewEditing(v *Visit, etag, text, base string, covered bool) *Editing {
 	e := &Editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text))}
 	switch {
+	case covered:
+		e.Why = "Parts of it are covered here, and would be lost."
 	case base != "" || strings.ContainsRune(text, 0):
 		e.Why = "It is not text."
 	case strings.ContainsRune(text, '\r'):
@@ -128,6 +132,9 @@ func NewEditing(v *Visit, etag, text, base string) *Editing {
 	}
 	if form := v.R.PostForm; form != nil { // what was given, with what is wrong with it
 		e.ETag, e.Text = form.Get("etag"), form.Get("payload")
+	}
+	if covered {
+		e.Text, e.JSON = "", false
 	}
 	return e
 }

@@ -107,3 +107,14 @@ func TestTheNavigationShowsWhatRolesAreFor(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsCoveredIsNotInAForm has a payload that is shown in parts.
+func TestWhatIsCoveredIsNotInAForm(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/console/dead/crm/5/edit", nil)
+	if e := page.NewEditing(&page.Visit{R: r}, "e1", `{"email":"(text)"}`, "", true); e.Text != "" || e.JSON || e.ETag != "e1" || e.Why != "Parts of it are covered here, and would be lost." {
+		t.Errorf("a covered payload: %+v", e)
+	}
+	if e := page.NewEditing(&page.Visit{R: r}, "e1", `{"email":"ann"}`, "", false); e.Text == "" || !e.JSON || e.Why != "" {
+		t.Errorf("a whole payload: %+v", e)
+	}
+}

@@ -65,7 +65,7 @@ func trial(o operation.Operation[deliveryapi.PartnerTrial, deliveryapi.TriedMapp
 		Ask: func(v *page.Visit) (*page.Question, error) {
 			name := v.R.PathValue("name")
 			return &page.Question{Title: title + name, Button: button, Careful: careful, Texts: texts, Section: "partners", Crumbs: crumbs(name), Back: page.Address("partners", name),
-				Edit: page.NewEditing(v, "", example, ""), CLI: page.Command("partner", verb, name, "event.json"),
+				Edit: page.NewEditing(v, "", example, "", false), CLI: page.Command("partner", verb, name, "event.json"),
 				Request: page.Request(o, &deliveryapi.PartnerTrial{OnePartner: deliveryapi.OnePartner{Partner: name}})}, nil
 		},
 		Do: func(v *page.Visit) (string, error) {
