@@ -100,14 +100,13 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	var rows []rounds.Row[result]
-	by := map[string]measurement{}
 	for _, m := range b.measurements(o) {
 		row := rounds.One(m.name, b.quietly(m.do))
-		row.Once = m.once
-		rows, by[m.name] = append(rows, row), m
+		row.Once, row.Ratios = m.once, func(round []*result, r *result) { compare(round, m, r) }
+		rows = append(rows, row)
 	}
 	t := rounds.Table[result, *result]{Flags: o.Flags, Title: fmt.Sprintf("%d entries of %d bytes", b.entries, len(payload(7))),
-		Round: rounds.InTurns[result, *result](rows), Compare: func(round []*result, r *result) { compare(round, by[r.Name], r) }}
+		Round: rounds.InTurns[result, *result](rows)}
 	return t.Measure(ctx)
 }
 

@@ -61,12 +61,13 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	var rows []rounds.Row[result]
-	by := map[string]measurement{}
 	for _, m := range all {
-		rows, by[m.name] = append(rows, rounds.One(m.name, m.do)), m
+		row := rounds.One(m.name, m.do)
+		row.Ratios = func(round []*result, r *result) { compare(round, m, r) }
+		rows = append(rows, row)
 	}
 	t := rounds.Table[result, *result]{Flags: b.Flags, Title: fmt.Sprintf("%d events of %d bytes, of %d members in %d clubs", b.jobs, len(newEvents().next().raw), members, clubs),
-		Round: rounds.InTurns[result, *result](rows), Compare: func(round []*result, r *result) { compare(round, by[r.Name], r) }}
+		Round: rounds.InTurns[result, *result](rows)}
 	return t.Measure(ctx)
 }
 

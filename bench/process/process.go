@@ -170,21 +170,6 @@ func (p *Program) token() string {
 	return strings.TrimSpace(string(out))
 }
 
-// Tell prints the program's own metrics with these prefixes.
-func (p *Program) Tell(names ...string) {
-	b, err := p.Get("/metrics")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(b)) {
-		for _, n := range names {
-			if strings.HasPrefix(line, n) {
-				fmt.Print("    ", line)
-			}
-		}
-	}
-}
-
 // CPU is user and system time so far of processes and of their children that ended.
 func CPU(pids ...int) (d time.Duration) {
 	for _, pid := range pids {

@@ -54,6 +54,7 @@ func TestRoundsAreMadeInTurns(t *testing.T) {
 			return errors.New("one is left")
 		}},
 	}
+	rows[1].Ratios = func(before []*result, r *result) { r.CPU = r.Rate / before[0].Rate }
 	table := Table[result, *result]{Flags: parsed(t, "-json", "-out", file), Round: InTurns[result, *result](rows), Compare: func(round []*result, r *result) {
 		if r.Name == "mine" {
 			r.Ratio = r.Rate / round[0].Rate
@@ -72,7 +73,7 @@ func TestRoundsAreMadeInTurns(t *testing.T) {
 	if k.Bench != "test" || k.Rounds != 3 || k.Better["cpu_us"] != "less" || strings.Join(k.names, " ") != "limit mine second once" {
 		t.Errorf("it kept %+v, rows %v", k.head, k.names)
 	}
-	if got := k.figures["mine"]; got["per_second"] != 2 || got["of_limit"] != 0.5 {
+	if got := k.figures["mine"]; got["per_second"] != 2 || got["of_limit"] != 0.5 || got["cpu_us"] != 0.5 {
 		t.Errorf("medians are %v, want 2 a second and half of the limit", got)
 	}
 	if got := k.figures["second"]; got["latency p50"] != 1 {

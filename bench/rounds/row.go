@@ -12,6 +12,8 @@ type Row[T any] struct {
 	Also string // a second result that Do fills; empty: there is none
 	Once bool   // in the first round only
 	Do   func(ctx context.Context, r, also *T) error
+
+	Ratios func(round []*T, r *T) // fills those of r to the results before it in the round; nil: it has none
 }
 
 // One is a row of one result.
@@ -23,6 +25,7 @@ func One[T any](name string, do func(context.Context, *T) error) Row[T] {
 // row, and the others are measured.
 func InTurns[T any, R Result[T]](rows []Row[T]) func(ctx context.Context, round int, tell func(R)) error {
 	return func(ctx context.Context, round int, tell func(R)) error {
+		var before []*T
 		for _, row := range rows {
 			if row.Once && round > 0 {
 				continue
@@ -34,6 +37,10 @@ func InTurns[T any, R Result[T]](rows []Row[T]) func(ctx context.Context, round 
 				return ctx.Err()
 			}
 			figures.Note(&r.common().Problem, err)
+			if row.Ratios != nil {
+				row.Ratios(before, r)
+			}
+			before = append(before, r)
 			tell(r)
 			if row.Also != "" && err == nil {
 				tell(also)

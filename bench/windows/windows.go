@@ -54,12 +54,11 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	var rows []rounds.Row[result]
-	limits := map[string][]string{}
 	for _, m := range b.measurements() {
-		rows, limits[m.name] = append(rows, rounds.Row[result]{Name: m.name, Also: m.second, Once: m.once, Do: b.measure(m)}), m.limits
+		rows = append(rows, rounds.Row[result]{Name: m.name, Also: m.second, Once: m.once, Do: b.measure(m), Ratios: func(round []*result, r *result) { compare(round, m.limits, r) }})
 	}
 	t := rounds.Table[result, *result]{Flags: b.Flags, Title: fmt.Sprintf("%d records, of %s", b.records, sizes()),
-		Round: rounds.InTurns[result, *result](rows), Compare: func(round []*result, r *result) { compare(round, limits[r.Name], r) }}
+		Round: rounds.InTurns[result, *result](rows)}
 	return t.Measure(ctx)
 }
 
