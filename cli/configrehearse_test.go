@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -51,6 +52,28 @@ func fileOf(t *testing.T, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// change is one of a configuration, and what config diff says of it among other lines; want empty: that
+// nothing is treated otherwise.
+type change struct{ from, to, want string }
+
+// differs makes each change of a configuration, and compares it with that before.
+func differs(t *testing.T, before, lines string, all []change) {
+	t.Helper()
+	old, events := fileOf(t, "old.yaml", before), fileOf(t, "events.jsonl", lines)
+	none := fmt.Sprintf("No event of %d would be treated otherwise.\n", 1+strings.Count(lines, "\n"))
+	for _, c := range all {
+		next := fileOf(t, "new.yaml", strings.Replace(before, c.from, c.to, 1))
+		status, out, errs := call(t, nil, "config", "diff", old, next, "--events", events)
+		got := strings.ReplaceAll(out, events+", ", "")
+		if c.want == "" && (status != 0 || got != none) || c.want != "" && status != 1 {
+			t.Errorf("%s: exit status %d, %s%s", c.to, status, got, errs)
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.to, got, c.want)
+		}
+	}
 }
 
 // The differences of ten changes are found, each in the events that it concerns and in no other; and

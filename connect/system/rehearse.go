@@ -27,6 +27,19 @@ type Rehearsing struct {
 // With of one is wrong.
 type Rehearsal func(ctx context.Context, events []Incoming) ([][]End, error)
 
+// OneByOne is a rehearsal of systems in which events do not wait for each other.
+func OneByOne(event func(ctx context.Context, in *Incoming) ([]End, error)) Rehearsal {
+	return func(ctx context.Context, events []Incoming) (all [][]End, err error) {
+		all = make([][]End, len(events))
+		for i := range events {
+			if all[i], err = event(ctx, &events[i]); err != nil {
+				return nil, fmt.Errorf("event %d: %w", i+1, err)
+			}
+		}
+		return all, nil
+	}
+}
+
 // Incoming is an event as it comes in.
 type Incoming struct {
 	Body []byte

@@ -151,7 +151,7 @@ func (x *Index) readRuns(tx *sqlitedb.Tx) error {
 }
 
 // Stored takes in rows after they were stored: all of one transaction that has given ids one by one
-// after an id. It saves reading them; whoever does not call it is not missed.
+// after an id. It saves reading them: rows that it was not told of are read from the table.
 func (x *Index) Stored(after int64, rows []Row) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -67,15 +67,7 @@ func rehearse(r *system.Rehearsing) (system.Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, events []system.Incoming) ([][]system.End, error) {
-		all := make([][]system.End, len(events))
-		for i := range events {
-			if all[i], err = h.event(ctx, &events[i]); err != nil {
-				return nil, fmt.Errorf("event %d: %w", i+1, err)
-			}
-		}
-		return all, nil
-	}, nil
+	return system.OneByOne(h.event), nil
 }
 
 // stores makes sync log and profiles in one database, as they are where increments are allowed.

@@ -53,19 +53,11 @@ func rehearse(r *system.Rehearsing) (system.Rehearsal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(_ context.Context, events []system.Incoming) ([][]system.End, error) {
-		all := make([][]system.End, len(events))
-		for i := range events {
-			if all[i], err = h.event(&events[i]); err != nil {
-				return nil, fmt.Errorf("event %d: %w", i+1, err)
-			}
-		}
-		return all, nil
-	}, nil
+	return system.OneByOne(h.event), nil
 }
 
 // event is what becomes of one. Its key is of the site that With names, else of its own.
-func (h *rehearsal) event(in *system.Incoming) ([]system.End, error) {
+func (h *rehearsal) event(_ context.Context, in *system.Incoming) ([]system.End, error) {
 	gpc, err := in.Says("gpc")
 	conversion, err2 := in.Says("conversion")
 	if err = errors.Join(err, err2, in.OnlyWith("site", "gpc", "conversion")); err != nil {
