@@ -38,29 +38,33 @@ var ErrStranger = errors.New("is it a Tidemill instance?")
 
 // Call asks for one answer. A *Problem is why the instance did not do it.
 func (o Operation[Q, A]) Call(ctx context.Context, c *Client, q *Q) (a A, err error) {
-	raw, err := o.Raw(ctx, c, q)
-	if err == nil {
-		err = json.Unmarshal(raw, &a)
-	}
+	err = o.call(ctx, c, q, &a)
 	return a, err
 }
 
 // Raw asks for one answer, as it came.
 func (o Operation[Q, A]) Raw(ctx context.Context, c *Client, q *Q) (raw json.RawMessage, err error) {
-	body, err := o.ask(ctx, c, reflect.ValueOf(q).Elem(), "application/json")
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(&raw); err != nil {
-		return nil, fmt.Errorf("the answer of %s was cut off: %w", c.Base, err)
-	}
-	return raw, nil
+	err = o.call(ctx, c, q, &raw)
+	return raw, err
 }
 
 // Body asks for a Document, which the caller closes.
 func (o Operation[Q, A]) Body(ctx context.Context, c *Client, q *Q) (io.ReadCloser, error) {
-	return o.ask(ctx, c, reflect.ValueOf(q).Elem(), "")
+	return o.ask(ctx, c, q, "")
+}
+
+// call asks for an answer that is one JSON object.
+func (d *Description) call(ctx context.Context, c *Client, q, into any) error {
+	body, err := d.ask(ctx, c, q, "application/json")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	var raw json.RawMessage
+	if err := json.NewDecoder(body).Decode(&raw); err != nil {
+		return fmt.Errorf("the answer of %s was cut off: %w", c.Base, err)
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // Each asks for a listing.
@@ -80,21 +84,19 @@ func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, 
 
 // Page asks for a page of a listing. The request has a limit or a cursor.
 func (l Listing[Q, A]) Page(ctx context.Context, c *Client, q *Q) (p Paged[A], err error) {
-	body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), "application/json")
-	if err != nil {
-		return p, err
-	}
-	defer body.Close()
-	if err := json.NewDecoder(body).Decode(&p); err != nil {
-		return p, fmt.Errorf("the answer of %s was cut off: %w", c.Base, err)
-	}
-	return p, nil
+	err = l.call(ctx, c, q, &p)
+	return p, err
 }
 
 // Raw asks for a listing, its lines as they came.
 func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byte, error] {
+	return l.each(ctx, c, q)
+}
+
+// each asks for a listing, its lines as they came.
+func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		body, err := l.ask(ctx, c, reflect.ValueOf(q).Elem(), "")
+		body, err := d.ask(ctx, c, q, "")
 		if err != nil {
 			yield(nil, err)
 			return
@@ -123,8 +125,8 @@ func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byt
 
 // ask sends a request, and returns the body of an answer that is none of a problem, of the type
 // that is wanted, if any is.
-func (d *Description) ask(ctx context.Context, c *Client, q reflect.Value, want string) (io.ReadCloser, error) {
-	req, err := d.request(ctx, c.Base, q)
+func (d *Description) ask(ctx context.Context, c *Client, q any, want string) (io.ReadCloser, error) {
+	req, err := d.request(ctx, c.Base, reflect.ValueOf(q).Elem())
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (p *Page) mayCount(ctx context.Context, d *Description, counted bool) error
 }
 
 // counted counts, for as long as that may take; nil: nobody asked for it.
-func counted[Q any](ctx context.Context, p *Page, q *Q, count Counter[Q]) *Count {
+func counted(ctx context.Context, p *Page, count func(context.Context, int) (int, error)) *Count {
 	most, within := countMost+1, boundedWithin
 	switch p.Count {
 	case countExact:
@@ -63,7 +63,7 @@ func counted[Q any](ctx context.Context, p *Page, q *Q, count Counter[Q]) *Count
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	n, err := count(ctx, q, most)
+	n, err := count(ctx, most)
 	if p.Count == countBounded && n > countMost {
 		return &Count{countMost, true}
 	}

@@ -90,16 +90,14 @@ func (c *cover) of(v any) (any, error) {
 	return over.json(shapeOf(reflect.TypeOf(v)), b)
 }
 
-// coverPage is a page with what is covered in each of its items.
-func coverPage[A any](c *cover, p *Paged[A]) (*Paged[any], error) {
-	out := &Paged[any]{Items: make([]any, len(p.Items)), Next: p.Next, Previous: p.Previous, Count: p.Count, AsOf: p.AsOf}
-	var err error
+// page covers each item of a page.
+func (c *cover) page(p *Paged[any]) (err error) {
 	for i, item := range p.Items {
-		if out.Items[i], err = c.of(item); err != nil {
-			return nil, err
+		if p.Items[i], err = c.of(item); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // json covers JSON of a shape.

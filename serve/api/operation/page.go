@@ -168,8 +168,8 @@ type Rest struct{ Key string }
 func (r *Rest) Error() string { return "the listing goes on after " + r.Key }
 
 // pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.
-func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (*Paged[A], error) {
-	out, f := &Paged[A]{Items: []A{}, AsOf: now.UTC()}, found{}
+func pageOf(all iter.Seq2[any, error], p *Page, of []byte, now time.Time) (*Paged[any], error) {
+	out, f := &Paged[any]{Items: []any{}, AsOf: now.UTC()}, found{}
 	for a, err := range all {
 		var early bool
 		if f.rest, early = errors.AsType[*Rest](err); early {
@@ -187,7 +187,7 @@ func pageOf[A any](all iter.Seq2[A, error], p *Page, of []byte, now time.Time) (
 		slices.Reverse(out.Items)
 	}
 	if f.n = len(out.Items); f.n > 0 {
-		f.first, f.last = any(out.Items[0]).(Keyed).PageKey(), any(out.Items[f.n-1]).(Keyed).PageKey()
+		f.first, f.last = out.Items[0].(Keyed).PageKey(), out.Items[f.n-1].(Keyed).PageKey()
 	}
 	out.Next, out.Previous = p.turns(f, of, now)
 	return out, nil

@@ -131,61 +131,100 @@ func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], e
 func (l Listing[Q, A]) CountedBy(list func(context.Context, *Q) (iter.Seq2[A, error], error), count Counter[Q]) Handler {
 	return Handler{l.Description, func(w http.ResponseWriter, r *http.Request) error {
 		q := new(Q)
-		if err := l.read(w, r, reflect.ValueOf(q).Elem()); err != nil {
-			return err
+		s := served{Description: l.Description, asks: q, list: func(ctx context.Context) (iter.Seq2[any, error], error) {
+			all, err := list(ctx, q)
+			return untyped(all), err
+		}}
+		if count != nil {
+			s.count = func(ctx context.Context, most int) (int, error) { return count(ctx, q, most) }
 		}
-		now, of := time.Now(), listingOf(r)
-		in, paged := any(q).(interface{ page() *Page })
-		if paged {
-			if err := cmp.Or(in.page().open(of, now), in.page().mayCount(r.Context(), l.Description, count != nil)); err != nil {
-				return err
-			}
-		}
-		ctx := r.Context()
-		live, ok := any(q).(Live)
-		goesOn := ok && live.Live()
-		if goesOn {
-			var end func()
-			ctx, end = whileMay(ctx)
-			defer end()
-		}
-		all, err := list(ctx, q)
-		if err != nil {
-			return err
-		}
-		if paged && in.page().asked() {
-			p, err := pageOf(all, in.page(), of, now)
-			if err != nil {
-				return err
-			}
-			p.Count = counted(r.Context(), in.page(), q, count)
-			shown, err := coverPage(coverOf(r.Context()), p)
-			if err == nil {
-				Write(w, http.StatusOK, "application/json", shown)
-			}
-			return err
-		}
-		w.Header().Set("Content-Type", LinesType)
-		out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w), live: goesOn}
-		if goesOn {
-			_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
-			_ = out.flush.SetWriteDeadline(time.Time{})
-		}
-		for a, err := range all {
-			switch {
-			case goesOn && ctx.Err() != nil: // what comes now is for nobody
-				return nil
-			case err != nil:
-				return out.cut(err)
-			case r.Method == http.MethodHead: // nobody wants the lines
-				return nil
-			}
-			if err := out.add(a); err != nil {
-				return out.cut(err)
-			}
-		}
-		return nil
+		return s.serve(w, r)
 	}}
+}
+
+// untyped yields the same items, for code that there is once and not for each type.
+func untyped[A any](all iter.Seq2[A, error]) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		all(func(a A, err error) bool { return yield(a, err) })
+	}
+}
+
+// served is a listing that answers a request.
+type served struct {
+	*Description
+	asks  any // a pointer to the request
+	list  func(context.Context) (iter.Seq2[any, error], error)
+	count func(ctx context.Context, most int) (int, error) // nil: it is not counted
+}
+
+func (s *served) serve(w http.ResponseWriter, r *http.Request) error {
+	if err := s.read(w, r, reflect.ValueOf(s.asks).Elem()); err != nil {
+		return err
+	}
+	if in, ok := s.asks.(interface{ page() *Page }); ok {
+		p, now, of := in.page(), time.Now(), listingOf(r)
+		if err := cmp.Or(p.open(of, now), p.mayCount(r.Context(), s.Description, s.count != nil)); err != nil {
+			return err
+		}
+		if p.asked() {
+			return s.page(w, r, p, of, now)
+		}
+	}
+	return s.lines(w, r)
+}
+
+// page answers with a page.
+func (s *served) page(w http.ResponseWriter, r *http.Request, p *Page, of []byte, now time.Time) error {
+	all, err := s.list(r.Context())
+	if err != nil {
+		return err
+	}
+	found, err := pageOf(all, p, of, now)
+	if err != nil {
+		return err
+	}
+	found.Count = counted(r.Context(), p, s.count)
+	if err := coverOf(r.Context()).page(found); err != nil {
+		return err
+	}
+	Write(w, http.StatusOK, "application/json", found)
+	return nil
+}
+
+// lines answers with a line for each item.
+func (s *served) lines(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	live, ok := s.asks.(Live)
+	goesOn := ok && live.Live()
+	if goesOn {
+		var end func()
+		ctx, end = whileMay(ctx)
+		defer end()
+	}
+	all, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", LinesType)
+	out := lines{w: w, cover: coverOf(r.Context()), enc: json.NewEncoder(w), flush: http.NewResponseController(w), live: goesOn}
+	if goesOn {
+		_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
+		_ = out.flush.SetWriteDeadline(time.Time{})
+	}
+	for a, err := range all {
+		switch {
+		case goesOn && ctx.Err() != nil: // what comes now is for nobody
+			return nil
+		case err != nil:
+			return out.cut(err)
+		case r.Method == http.MethodHead: // nobody wants the lines
+			return nil
+		}
+		if err := out.add(a); err != nil {
+			return out.cut(err)
+		}
+	}
+	return nil
 }
 
 // LinesType is the type of a listing.
