@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -98,6 +99,8 @@ type Source struct {
 
 	stop  context.CancelFunc // ends the reader; nil before the first Receive
 	ended chan struct{}      // closed when the reader has ended
+
+	lineages atomic.Pointer[map[uint32]lineage] // by partition; replaced as a whole under mu
 
 	mu       sync.Mutex // guards the fields below; never held during a wait
 	closed   bool

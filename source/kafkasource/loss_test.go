@@ -139,8 +139,12 @@ func TestATopicMadeAnew(t *testing.T) {
 	got := receive(t, s, 100, 10*time.Second)
 	settle(t, s, tidemill.Applied, delivered(got[:40]...)...)
 	old := map[string]bool{}
+	newest := uint64(0)
 	for _, m := range got {
-		old[m.ID] = true
+		if old[m.ID] = true; s.Version(m) <= newest {
+			t.Fatalf("offset %d has version %d, the one before %d", m.Mark.Lo, s.Version(m), newest)
+		}
+		newest = s.Version(m)
 	}
 	if resp, err := w.admin.DeleteTopics(t.Context(), w.topic); err != nil || resp.Error() != nil {
 		t.Fatal(err, resp.Error())
@@ -166,6 +170,9 @@ func TestATopicMadeAnew(t *testing.T) {
 	for _, m := range receive(t, s, 7, 30*time.Second) {
 		if string(m.Payload) != "new" || old[m.ID] || m.Mark.At(got[0].Mark) || m.Handed != 1 {
 			t.Errorf("%s at %+v holds %q, handed out %d times; want a new one", m.ID, m.Mark, m.Payload, m.Handed)
+		}
+		if s.Version(m) <= newest {
+			t.Errorf("it has version %d, and one of the topic before %d", s.Version(m), newest)
 		}
 		settle(t, s, tidemill.Applied, delivered(m)...)
 	}

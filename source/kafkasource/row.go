@@ -29,8 +29,9 @@ type row struct {
 	End     int64    // the end of the log as it was last seen
 	Topic   [16]byte // the topic's id: another one means a topic made anew
 	By      uint32   // the member that wrote this, by a number of its own; 0: not known
-	ahead   []span   // what has ended ahead of the mark
-	tries   []span   // what has failed
+	lineage
+	ahead []span // what has ended ahead of the mark
+	tries []span // what has failed
 }
 
 // A span is a run of offsets that all ended, or that all failed equally often.
@@ -61,6 +62,9 @@ func (r *row) text() string {
 	num("handed", r.Handed)
 	num("end", r.End)
 	num("by", int64(r.By))
+	num("since", r.Since)
+	num("from", r.From)
+	num("parts", r.Parts)
 	if r.Topic != [16]byte{} {
 		b = hex.AppendEncode(append(b, " topic="...), r.Topic[:])
 	}
@@ -190,6 +194,12 @@ func (r *row) field(name, v string) error {
 		r.End = n
 	case "by":
 		r.By = uint32(n)
+	case "since":
+		r.Since = n
+	case "from":
+		r.From = n
+	case "parts":
+		r.Parts = n
 	default:
 		return fmt.Errorf("it is not known")
 	}

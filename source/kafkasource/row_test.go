@@ -73,7 +73,7 @@ func drawn(t *rapid.T) *partition {
 func TestTheLargestRowFits(t *testing.T) {
 	const mark = 1 << 62
 	r := row{mark: mark, Base: 1, Settled: tidemill.Count{Delivered: mark, Skipped: mark, Dead: mark}, Void: math.MaxInt64, Lost: math.MaxInt64,
-		Starts: math.MaxUint32, Handed: math.MaxInt64, End: math.MaxInt64, Topic: [16]byte{255}, By: math.MaxUint32}
+		Starts: math.MaxUint32, Handed: math.MaxInt64, End: math.MaxInt64, Topic: [16]byte{255}, By: math.MaxUint32, lineage: lineage{math.MaxInt64, math.MaxInt64, math.MaxInt64}}
 	for o := int64(mark); o < mark+maxAhead; o += 3 {
 		r.ahead = append(r.ahead, span{from: o + 1, to: o + 2})
 		r.tries = append(r.tries, span{o, o + 1, int32(o)})

@@ -65,6 +65,7 @@ func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kg
 		from[p.id] = kgo.NewOffset().At(p.next)
 	}
 	s.order = slices.Sorted(keys(s.parts))
+	s.trace(parts)
 	signal(s.wake)
 	return map[string]map[int32]kgo.Offset{s.topic: from}, nil
 }
@@ -103,6 +104,7 @@ func (s *Source) begun(ids []int32, extents map[int32]extent) (parts []*partitio
 			}
 			r.goOn(l, x)
 		}
+		r.lineage = r.orNext(r.mark, len(extents), r.Topic != x.topic, s.o.Now())
 		r.Topic, r.End = x.topic, max(r.End, x.end)
 		r.Starts++
 		s.epochs++
@@ -167,6 +169,7 @@ func (r *row) goOn(l Loss, x extent) {
 		ahead, tries = from(r.ahead, l.To), from(r.tries, l.To)
 	} else { // other records have these offsets now
 		r.Handed, r.End = l.To, x.end
+		r.Parts = 0 // its lineage has ended
 	}
 	r.ahead, r.tries = ahead, tries
 	var n int64

@@ -15,7 +15,7 @@ import (
 
 // reader is a pipeline that puts delivered records into the index. Records of one key are
 // indexed in order. Each record that the index refuses becomes a dead letter by itself.
-func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pipeline {
+func (s *System) reader(name string, source tidemill.Source, r *Reader, version func(*tidemill.Message) uint64) flow.Pipeline {
 	p := s.pipeline(name, source)
 	p.Dead, p.Batch, p.Lanes, p.Lane = s.p.DeadLetters, 1000, 2, flow.ByKey
 	if r.Copies != nil {
@@ -33,7 +33,9 @@ func (s *System) reader(name string, source tidemill.Source, r *Reader) flow.Pip
 		l := &indexing{index: s.p.Index}
 		return flow.Steps[search.Doc]{
 			Decode: func(m *tidemill.Message, d *search.Doc) (err error) {
-				*d, err = r.Schema.Doc(s.document(m), m.Payload)
+				if *d, err = r.Schema.Doc(s.document(m), m.Payload); err == nil && version != nil {
+					d.Version = version(m)
+				}
 				return err
 			},
 			Stages: []flow.Stage[search.Doc]{{Name: "index", Repeat: true, Do: l.do}},

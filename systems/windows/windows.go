@@ -54,6 +54,10 @@ type Reader struct {
 	Name   string // of its pipeline
 	Source tidemill.Source
 	Schema *search.Schema
+	// Version numbers the records of Source: a later one of a key has a larger number. A request of a
+	// killed instance that the index carries out late then replaces nothing newer. Nil: what is
+	// indexed last stays.
+	Version func(*tidemill.Message) uint64
 	// Copies is where the dead letters of documents that the index refuses are also written, to
 	// the topic Dead, before they are kept: for other readers. Nil: nowhere.
 	Copies tidemill.Sink
@@ -203,7 +207,7 @@ func (s *System) pipelines() ([]*flow.Engine, error) {
 		if r.Name == "" || r.Source == nil || r.Schema == nil || s.sources[r.Name] != nil {
 			return nil, fmt.Errorf("reader %q: want a name of its own, a source and a schema", r.Name)
 		}
-		all = append(all, s.reader(r.Name, r.Source, &r), s.reader(replay(r.Name), s.p.DeadLetters.Open(r.Name), &r))
+		all = append(all, s.reader(r.Name, r.Source, &r, r.Version), s.reader(replay(r.Name), s.p.DeadLetters.Open(r.Name), &r, nil))
 	}
 	engines := make([]*flow.Engine, len(all))
 	for i, p := range all {

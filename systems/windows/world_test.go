@@ -31,6 +31,7 @@ type world struct {
 	windows window.Store
 	letters deadletter.Store
 	index   search.Store
+	version func(*tidemill.Message) uint64 // of both readers
 	out     *out
 	sys     *windows.System
 	ended   chan error
@@ -139,8 +140,8 @@ func (w *world) up(o windows.Options, steps ...process.Step) {
 		},
 		Windows: w.windows, DeadLetters: w.letters, Chain: must(process.New(steps, process.Options{})), Out: w.out,
 		Readers: []windows.Reader{
-			{Name: "index-event", Source: w.queues.Open("processor-event", queue.Options{}), Schema: search.Events()},
-			{Name: "index-mention", Source: w.queues.Open("processor-mention", queue.Options{}), Schema: search.Mentions()},
+			{Name: "index-event", Source: w.queues.Open("processor-event", queue.Options{}), Schema: search.Events(), Version: w.version},
+			{Name: "index-mention", Source: w.queues.Open("processor-mention", queue.Options{}), Schema: search.Mentions(), Version: w.version},
 		},
 		Index: w.index,
 	}, o)

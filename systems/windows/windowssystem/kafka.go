@@ -72,9 +72,11 @@ func (h *wiring) onKafka(ctx context.Context, s *stores) error {
 		if r.Dead = t.IndexDead.Event; r.Name == mentionsIndex {
 			topic, r.Dead = t.ProcessorMention, t.IndexDead.Mention
 		}
-		if r.Source, err = h.member(k, r.Name, topic, w.Service+indexSuffix); err != nil {
+		source, err := h.member(k, r.Name, topic, w.Service+indexSuffix)
+		if err != nil {
 			return err
 		}
+		r.Source, r.Version = source, source.Version
 	}
 	h.Uses = append(h.Uses, fmt.Sprintf("topics: Kafka, %s, %s and %s to %s and %s", k.Cluster, t.AdapterEvent, t.AdapterMention, t.ProcessorEvent, t.ProcessorMention))
 	return nil
