@@ -64,9 +64,9 @@ unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes 
 # SQLite is translated from C, is four times slower when watched, and shares no memory with us.
 UNWATCHED = -gcflags=modernc.org/sqlite/lib=-race=false
 
-race: ## the same tests under the race detector, with 30 simulated seeds; minutes
+race: ## the same tests under the race detector, with 10 simulated seeds; minutes
 	sh scripts/need.sh cc
-	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=30 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
+	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=10 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
 
 sim: ## 500 seeds of the simulation of each system
 	$(STAGE) sim ./sim -- -timeout 20m -count=1 -args -seeds 500
@@ -80,7 +80,7 @@ screenshots: test/sdk/node_modules ## the pictures of docs/console.md, of an ins
 	SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -tags e2e -count=1 -run TestTheConsoleInABrowser ./test/e2e
 
 # Packages with tests on real servers: scripts/services installs and starts these. The last by
-# name go first: analyticstest waits five minutes for a lease, in which others can work.
+# name go first: analyticstest waits for leases, in which others can work.
 WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' -e '^./test/attack' | xargs -n1 dirname | sort -ru)
 
 servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
@@ -88,8 +88,9 @@ servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, Clic
 	sh scripts/need.sh chromium
 	TIDEMILL_TEST_SERVERS=1 $(AGAIN) servers $(WITH_SERVERS) -- -timeout 25m -p 3 -parallel 40 -count=1
 
+# Four at once: they wait for servers and for leases, most of the time.
 faults: ## the real binary on real servers that are killed, cut off, frozen and emptied
-	TIDEMILL_TEST_SERVERS=1 $(AGAIN) faults ./test/faults -- -tags servers -timeout 25m -count=1
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) faults ./test/faults -- -tags servers -timeout 25m -count=1 -parallel 4
 
 attack: ## what a stranger can do to the real binary on real servers, each attack bounded by counts
 	TIDEMILL_TEST_SERVERS=1 $(AGAIN) attack ./test/attack -- -tags servers -timeout 25m -count=1

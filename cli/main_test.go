@@ -356,7 +356,10 @@ func TestHelpOfACommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range model.Model.Leaves(true) {
+	for i, l := range model.Model.Leaves(true) {
+		if watched && i%10 > 0 { // make servers asks all of them
+			continue
+		}
 		path := strings.Fields(l.Path())
 		_, want, _ := call(t, nil, append(path, "--help")...)
 		if status, out, errs := call(t, nil, append([]string{"help"}, path...)...); status != 0 || errs != "" || path[0] != "help" && out != want {

@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	dir, files := "testdata", []string(nil)
-	if watched { // the instance with each system; make servers runs all of them
+	if watched { // make servers runs all of them
 		dir = ""
-		for _, name := range []string{"run", "operate", "windows", "crm"} {
+		for _, name := range []string{"run", "operate"} {
 			files = append(files, filepath.Join("testdata", name+".txtar"))
 		}
 	}

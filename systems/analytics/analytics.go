@@ -72,6 +72,7 @@ type Options struct {
 
 	Replay      time.Duration // how often failed batches are replayed; 0 means 5m, negative never
 	ReplayBatch int           // dead letters per replay; 0 means 100
+	ReplayPause time.Duration // how long replays pause on every instance after five have failed in a row; 0 means 5m
 
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
@@ -138,7 +139,7 @@ func New(p Parts, o Options) (*System, error) {
 	again.Name, again.Source, again.Work = ReplayName, s.letters, s.steps(s.decodeLetter).Lane
 	again.Batch, again.Age, again.Lanes, again.Fatal = o.ReplayBatch, 50*time.Millisecond, 1, 0
 	again.InFlight, again.Rand, again.Dead = 2*o.ReplayBatch, o.random(1), nil
-	again.Breaker.Open = replayPause
+	again.Breaker.Open = o.ReplayPause
 	again.Settled = func(ends []tidemill.Settlement) {
 		s.replays.settled(ends)
 		if o.Settled != nil {
@@ -203,6 +204,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Replay == 0 {
 		o.Replay = 5 * time.Minute
+	}
+	if o.ReplayPause <= 0 {
+		o.ReplayPause = 5 * time.Minute
 	}
 	if o.ReplayBatch <= 0 {
 		o.ReplayBatch = 100

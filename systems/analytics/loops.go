@@ -47,10 +47,6 @@ func (s *System) relay(ctx context.Context) error {
 // ones would be tried for ever, and those behind them never.
 const maxReplays = 10
 
-// replayPause is how long replays pause after five of them have failed in a row, on every
-// instance.
-const replayPause = 5 * time.Minute
-
 // replayLock is held by the instance that asks for replays.
 const replayLock = "dlq:replay:lock"
 

@@ -66,7 +66,9 @@ func stuckDoesNot(b *bench) {
 }
 
 func tooManyErrors(b *bench) {
-	b.patience = max(b.patience, 10*time.Minute) // a hundred pauses
+	if !b.fake {
+		b.Skip("a hundred pauses take six minutes, and no server has a part in them")
+	}
 	var src *stream
 	s := b.start(options(), func(p *analytics.Parts) {
 		src = &stream{source: p.Source.(source), receive: fault{err: errOutage, left: -1}}
@@ -80,7 +82,7 @@ func tooManyErrors(b *bench) {
 	if !strings.Contains(s.err.Error(), "(100)") {
 		b.Errorf("it ended with %v, want 100 errors", s.err)
 	}
-	if n := src.receive.called(); n > 100 || n < 100 && b.fake || n < 90 { // a busy server may add errors of its own
+	if n := src.receive.called(); n != 100 {
 		b.Errorf("it ended after %d errors of reads, want 100", n)
 	}
 	if took := time.Since(begun); took < time.Minute {
