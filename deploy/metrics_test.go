@@ -138,6 +138,7 @@ func labelsOf(text string) map[string][]string {
 
 var (
 	sample    = regexp.MustCompile(`^([a-z0-9_]+)(?:\{([^}]*)\})? `)
+	ofSystem  = regexp.MustCompile(`^tidemill_(crm|windows|broker)_`)
 	labelName = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
 	// A name of the families in use, or of a recorded rule, and the selector behind it.
 	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|crm|syslog_consumer|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
@@ -146,8 +147,8 @@ var (
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
 )
 
-// golden are the product's own metrics that connect promises, except those of CRM and of
-// windows, whose names the running systems show.
+// golden are the product's own metrics that connect promises, except those of CRM, of windows and
+// of the bridge's broker, whose names the running systems show.
 func golden(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "connect", "testdata", "metrics.golden"))
@@ -236,7 +237,7 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 				t.Errorf("%s uses %s, which is not there", where, name)
 				continue
 			}
-			own := strings.HasPrefix(name, "tidemill_") && !strings.HasPrefix(name, "tidemill_crm_") && !strings.HasPrefix(name, "tidemill_windows")
+			own := strings.HasPrefix(name, "tidemill_") && !ofSystem.MatchString(name)
 			if own && !slices.Contains(promised, name) && !slices.Contains(promised, family(name)) {
 				t.Errorf("%s uses %s, which is not in metrics.golden", where, name)
 			}
@@ -259,6 +260,24 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 					t.Errorf("%s groups by the label %s, which none of %v has", where, label, families)
 				}
 			}
+		}
+	}
+}
+
+// Nothing runs unseen: each system has a dashboard and alerts of its own.
+func TestEverySystemHasADashboardAndAlerts(t *testing.T) {
+	for _, name := range systems.All().Names() {
+		var found int
+		for where := range expressions(t) {
+			if strings.HasPrefix(where, "grafana/tidemill-"+name+".json: ") {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("grafana/tidemill-%s.json shows nothing of the system %[1]s", name)
+		}
+		if len(alerts(t, "prometheus/tidemill-"+name+".rules.yaml")) == 0 {
+			t.Errorf("the system %s has no alerts", name)
 		}
 	}
 }
