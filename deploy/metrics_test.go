@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,7 +47,7 @@ var target = []string{"job", "instance", "namespace"}
 func shown(t *testing.T) map[string][]string {
 	t.Helper()
 	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer partners.Close()
+	t.Cleanup(partners.Close)
 	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
 	if err != nil {
 		t.Fatal(err)
@@ -59,25 +60,7 @@ func shown(t *testing.T) map[string][]string {
 	windowsconfig.Of(c).Processors = []windowsconfig.Processor{{Filter: &windowsconfig.Filter{Keep: "true"}}}
 	windowsconfig.Of(c).Files.Folder = t.TempDir()
 	bridgeconfig.Of(c).Broker.Listen = "127.0.0.1:0"
-	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Version: "v1", Systems: []string{analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := in.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	ctx, stop := context.WithCancel(t.Context())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() { ended <- in.Run(ctx, nil, func() { close(ready) }) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	<-ready
+	in := running(t, c, analytics.Name, delivery.Name, crm.Name, windows.Name, bridge.Name)
 	send := func(path, body string) {
 		r := httptest.NewRequest("POST", path, strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
@@ -100,6 +83,31 @@ func shown(t *testing.T) map[string][]string {
 	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
 	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="crm-events"} 1`)
 	return labelsOf(await(t, in, `tidemill_partner_success_ratio{partner="crm"} 1`))
+}
+
+// running opens the systems and runs them until the test ends.
+func running(t *testing.T, c *config.Loaded, names ...string) *connect.Instance {
+	t.Helper()
+	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Version: "v1", Systems: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ready, ended := make(chan bool), make(chan error, 1)
+	go func() { ended <- in.Run(ctx, nil, func() { close(ready) }) }()
+	t.Cleanup(func() {
+		stop()
+		if err := errors.Join(<-ended, in.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("it ended before it was ready: %v", err)
+	}
+	return in
 }
 
 // await returns the metrics once they have a line.

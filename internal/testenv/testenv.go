@@ -105,6 +105,14 @@ func Install(t testing.TB, name string) {
 	installed[name] = true
 }
 
+// Tool installs a program that tests run, helm or compose-spec, and returns its path.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	Install(t, name)
+	env := environment(t, []string{"SERVICES_DIR=" + Dir()}, name)
+	return env[strings.ToUpper(strings.ReplaceAll(name, "-", "_"))]
+}
+
 // services runs scripts/services/services.sh.
 func services(t testing.TB, settings []string, args ...string) (string, error) {
 	t.Helper()

@@ -57,9 +57,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if include "tidemill.run" (dict "values" .Values "any" (list "analytics")) }}
 {{- $url := required "analytics in mode servers need servers.clickhouse.url" .Values.servers.clickhouse.url }}
 {{- end }}
+{{- if and (not .Values.servers.postgres.enabled) (include "tidemill.run" (dict "values" .Values "any" (list "analytics" "crm"))) }}
+{{- fail "analytics and crm in mode servers need PostgreSQL: without servers.postgres.enabled name other systems" }}
+{{- end }}
 {{- else if .Values.keda.enabled }}
 {{- fail "mode embedded cannot be scaled: keda needs mode servers" }}
 {{- end }}
+{{- if and .Values.config.text .Values.config.existingSecret }}
+{{- fail "config.text and config.existingSecret are both set: the configuration is in one of them" }}
+{{- end }}
+{{- end }}
+
+{{/* The name of the file of the configuration, or nothing. */}}
+{{- define "tidemill.file" -}}
+{{- if .Values.config.text -}}tidemill.yaml
+{{- else if .Values.config.existingSecret -}}{{ .Values.config.key }}
+{{- end -}}
 {{- end }}
 
 {{- define "tidemill.secretEnv" -}}
@@ -78,9 +91,14 @@ metadata:
     {{- with $v.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
-  {{- with $v.podAnnotations }}
+  {{- if or $v.podAnnotations $v.config.text }}
   annotations:
+    {{- with $v.config.text }}
+    checksum/config: {{ sha256sum . }}
+    {{- end }}
+    {{- with $v.podAnnotations }}
     {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- end }}
 spec:
   serviceAccountName: {{ include "tidemill.serviceAccount" . }}
@@ -108,8 +126,8 @@ spec:
         - {name: TIDEMILL_LISTEN, value: ":8484"}
         - {name: GOMEMLIMIT, value: {{ $v.goMemoryLimit | quote }}}
         {{- include "tidemill.secretEnv" (dict "name" "TIDEMILL_TOKEN" "secret" $secret "key" $v.secrets.keys.token) | nindent 8 }}
-        {{- if $v.config.existingSecret }}
-        - {name: TIDEMILL_CONFIG, value: {{ printf "/etc/tidemill/%s" $v.config.key | quote }}}
+        {{- with include "tidemill.file" $ }}
+        - {name: TIDEMILL_CONFIG, value: {{ printf "/etc/tidemill/%s" . | quote }}}
         {{- end }}
         {{- with $v.systems }}
         - {name: TIDEMILL_SYSTEMS, value: {{ join "," . | quote }}}
@@ -118,7 +136,7 @@ spec:
         {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics" "delivery" "crm" "windows")) }}
         {{- include "tidemill.secretEnv" (dict "name" "TIDEMILL_REDIS_URL" "secret" $secret "key" $v.secrets.keys.redisUrl) | nindent 8 }}
         {{- end }}
-        {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics" "delivery" "crm")) }}
+        {{- if and $v.servers.postgres.enabled (include "tidemill.run" (dict "values" $v "any" (list "analytics" "delivery" "crm"))) }}
         {{- include "tidemill.secretEnv" (dict "name" "TIDEMILL_POSTGRES_URL" "secret" $secret "key" $v.secrets.keys.postgresUrl) | nindent 8 }}
         {{- end }}
         {{- if include "tidemill.run" (dict "values" $v "any" (list "analytics")) }}
@@ -160,13 +178,16 @@ spec:
       volumeMounts:
         - {name: data, mountPath: /data}
         - {name: tmp, mountPath: /tmp}
-        {{- if $v.config.existingSecret }}
+        {{- if include "tidemill.file" $ }}
         - {name: config, mountPath: /etc/tidemill, readOnly: true}
         {{- end }}
   volumes:
     - name: tmp
       emptyDir: {sizeLimit: 64Mi}
-    {{- if $v.config.existingSecret }}
+    {{- if $v.config.text }}
+    - name: config
+      configMap: {name: {{ include "tidemill.fullname" $ }}}
+    {{- else if $v.config.existingSecret }}
     - name: config
       secret:
         secretName: {{ $v.config.existingSecret | quote }}
