@@ -29,6 +29,15 @@ type seeded struct {
 // newSeeded starts one, and waits until what is bound to die has died.
 func newSeeded(t *testing.T) *seeded {
 	t.Helper()
+	in := newEmpty(t)
+	in.Start()
+	in.seed()
+	return in
+}
+
+// newEmpty is one that has not begun.
+func newEmpty(t *testing.T) *seeded {
+	t.Helper()
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	t.Cleanup(refusing.Close)
 	local := []string{"127.0.0.0/8"}
@@ -54,10 +63,7 @@ func newSeeded(t *testing.T) *seeded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &seeded{process.New(t, []string{"analytics", "delivery", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=error"}), t}
-	in.Start()
-	in.seed()
-	return in
+	return &seeded{process.New(t, []string{"analytics", "delivery", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=error"}), t}
 }
 
 // free is an address that nobody listens on.

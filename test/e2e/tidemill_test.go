@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,26 @@ func reporting(ctx context.Context, sdk, name string, args ...string) error {
 	}
 	if len(report.Failures) > 0 {
 		return fmt.Errorf("%s reported %d failures, the first: %s", sdk, len(report.Failures), report.Failures[0])
+	}
+	return nil
+}
+
+// offer sends an event with its id once: without an error it is taken in.
+func offer(addr, id, event, who string) error {
+	r, err := http.NewRequest(http.MethodPost, "http://"+addr+"/v1/batch", strings.NewReader(fmt.Sprintf(
+		`{"events":[{"event":%q,"distinct_id":%q,"event_id":%q,"timestamp":%q}]}`, event, who, id, time.Now().UTC().Format(time.RFC3339Nano))))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("X-API-Key", key)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("the event is answered %s", resp.Status)
 	}
 	return nil
 }

@@ -31,18 +31,26 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "tidemill")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return path, nil
+	return path, build("", path)
 })
+
+// build builds tidemill of the sources around a folder.
+func build(dir, path string) error {
+	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
 
 // An Instance is one data folder and address, whose process comes and goes.
 type Instance struct {
 	Addr string // host:port it listens on
 	Dir  string // its data folder
+
+	// Binary builds the program that runs; nil: the one that is tested.
+	Binary func() (string, error)
 
 	t     testing.TB
 	args  []string
@@ -83,10 +91,18 @@ func (in *Instance) Start() {
 	}
 }
 
+// program is the path of what runs.
+func (in *Instance) program() (string, error) {
+	if in.Binary != nil {
+		return in.Binary()
+	}
+	return Binary()
+}
+
 // Begin runs the binary and returns at once.
 func (in *Instance) Begin() {
 	in.t.Helper()
-	path, err := Binary()
+	path, err := in.program()
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -243,7 +259,7 @@ func (in *Instance) Token() string {
 
 // Try is Ask with the error returned, in addition to the output.
 func (in *Instance) Try(args ...string) ([]byte, error) {
-	path, err := Binary()
+	path, err := in.program()
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (s *Store) Health(ctx context.Context) error {
 	return nil
 }
 
-var errSetup = errors.New("the search index has no tables yet; call Setup")
+var errSetup = errors.New("the search index is not ready: its tables are still being set up")
 
 // table finds a family's table.
 func (s *Store) table(schema string) (*table, error) {
