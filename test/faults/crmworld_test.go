@@ -102,6 +102,7 @@ func (w *crmWorld) run(n int) []*process.Instance {
 	}
 	for range n {
 		in := process.New(w, []string{"crm", "--config", w.file}, env)
+		in.Binary = w.binary
 		w.instances = append(w.instances, in)
 		in.Start()
 	}

@@ -111,6 +111,7 @@ func (w *deliveryWorld) instance() *process.Instance {
 		env = append(env, k+"="+w.env[k])
 	}
 	in := process.New(w, []string{"delivery", "--config", w.file}, env)
+	in.Binary = w.binary
 	w.instances = append(w.instances, in)
 	return in
 }

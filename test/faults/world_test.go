@@ -62,6 +62,7 @@ type world struct {
 	client                      rueidis.Client // past every link
 	database                    string         // in ClickHouse
 	env                         map[string]string
+	binary                      func() (string, error) // of instances; nil: the one that is tested
 
 	people    *population
 	instances []*process.Instance
@@ -145,6 +146,7 @@ func (w *world) instance(name string, env ...string) *process.Instance {
 		all = append(all, k+"="+w.env[k])
 	}
 	in := process.New(w, []string{"analytics", "--project", project.String() + "=" + ingestKey}, append(all, env...))
+	in.Binary = w.binary
 	w.instances = append(w.instances, in)
 	return in
 }
