@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -182,13 +183,30 @@ func (s *site) measure(ctx context.Context, o *options, tell func(*result)) erro
 			continue
 		}
 		r := &result{Common: rounds.Common{Name: k.name}, Budget: k.budget}
+		stop, err := profiled(o.ProfileOf(k.name))
+		if err != nil {
+			return err
+		}
 		figures.Note(&r.Problem, s.row(ctx, k, o.pages, r)) // the others are measured all the same
+		stop()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		tell(r)
 	}
 	return nil
+}
+
+// profiled writes a CPU profile to a file until it is stopped; an empty name: none.
+func profiled(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, err
 }
 
 func (s *site) row(ctx context.Context, k kind, pages int, r *result) error {

@@ -30,6 +30,8 @@ func squeezed(page string) (string, error) {
 	return b.String(), err
 }
 
+const withViewers = ", with viewers"
+
 // turns is how often work is measured with viewers, and without.
 const turns = 5
 
@@ -77,6 +79,15 @@ func (s *site) compare(ctx context.Context, store queue.Store, o *options, tell 
 	for i := range 2 * turns {
 		with := i % 2
 		look, stop := context.WithCancel(ctx)
+		file := ""
+		if i == 2*turns-1 {
+			file = o.ProfileOf(name + withViewers)
+		}
+		profile, err := profiled(file)
+		if err != nil {
+			stop()
+			return err
+		}
 		var wg sync.WaitGroup
 		if with == 1 {
 			s.watch(look, &wg)
@@ -84,6 +95,7 @@ func (s *site) compare(ctx context.Context, store queue.Store, o *options, tell 
 		began, cpu := time.Now(), process.CPU(os.Getpid())
 		done, err := work(began.Add(o.turn))
 		took, used := time.Since(began), process.CPU(os.Getpid())-cpu
+		profile()
 		stop()
 		wg.Wait()
 		if err != nil {
@@ -94,7 +106,7 @@ func (s *site) compare(ctx context.Context, store queue.Store, o *options, tell 
 	}
 	without, with := figures.Median(rates[0]), figures.Median(rates[1])
 	tell(&result{Common: rounds.Common{Name: name}, Rate: without, CPU: figures.Median(costs[0])})
-	tell(&result{Common: rounds.Common{Name: name + ", with viewers"}, Rate: with, CPU: figures.Median(costs[1]), Alone: with / without})
+	tell(&result{Common: rounds.Common{Name: name + withViewers}, Rate: with, CPU: figures.Median(costs[1]), Alone: with / without})
 	return nil
 }
 

@@ -146,7 +146,7 @@ func TestOwnersByWhatWaits(t *testing.T) {
 		}
 		var o api.Owner
 		d.into(d.get("owners/blog"), &o)
-		if len(o.Queues) != 1 || o.Queues[0].Queue != "b" || o.Queues[0].Jobs.Value != 4 || o.Queues[0].Holds != "its own limit of 5 a second, its own limit of 2 at once" || o.Dead.Value != 1 {
+		if len(o.Queues) != 1 || o.Queues[0].Queue != "b" || o.Queues[0].Waiting != 4 || o.Queues[0].Holds != "its own limit of 5 a second, its own limit of 2 at once" || o.Dead.Value != 1 {
 			t.Errorf("blog is %+v", o)
 		}
 		var q api.Queue

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -50,12 +51,30 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 		return nil, err
 	}
 	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
-	return answer.ShownAs(a.Queues.List(ctx, f), func(j *queue.Job) api.Job {
-		out := a.showJob(j, false)
-		out.Position = fmt.Sprintf("%d/%d", j.Mark.Hi, j.Mark.Lo)
-		return out
-	}), nil
+	if q.Limit > 0 { // lines are all that match, however many are looked at
+		f.Look = jobsLooked
+	}
+	return func(yield func(api.Job, error) bool) {
+		for j, err := range a.Queues.List(ctx, f) {
+			var out api.Job
+			if rest, early := errors.AsType[*queue.Rest](err); early {
+				err = &operation.Rest{Key: positionOf(rest.After), Looked: rest.Looked}
+			} else if err == nil {
+				out = a.showJob(j, false)
+				out.Position = positionOf(j.Mark)
+			}
+			if !yield(out, answer.Answerable(err)) || err != nil {
+				return
+			}
+		}
+	}, nil
 }
+
+// jobsLooked is how many jobs a page looks at beside those that it shows.
+const jobsLooked = 10_000
+
+// positionOf is where a job is in a listing.
+func positionOf(m tidemill.Mark) string { return fmt.Sprintf("%d/%d", m.Hi, m.Lo) }
 
 // jobsListed counts what jobs lists.
 func (a *API) jobsListed(ctx context.Context, q *api.JobFilter, most int) (n int, err error) {

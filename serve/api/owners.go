@@ -12,7 +12,7 @@ var (
 	ListOwners = operation.List[OwnerFilter, WaitingOwner]("listOwners", "owners",
 		"List the owners whose jobs wait, the deepest first: up to 1000, of the 1000 deepest of each queue. They are read at most each 10 seconds.").For(caller.Viewer).OfEach()
 	GetOwner = operation.View[OneOwner, Owner]("getOwner", "owners/{owner}",
-		"Show one owner: its jobs in every queue with what may hold them back, and its dead letters. Counts stop at 1000, and after 300 ms.").For(caller.Viewer).OfEach()
+		"Show one owner: how many of its jobs wait in every queue, with what may hold them back, and its dead letters. The count of dead letters stops at 1000, and after 300 ms.").For(caller.Viewer).OfEach()
 )
 
 // OwnerFilter chooses owners.
@@ -38,14 +38,15 @@ type OneOwner struct {
 // Owner is an owner over all systems.
 type Owner struct {
 	Owner  string          `json:"owner"`
-	Queues []OwnerQueue    `json:"queues"` // that it has jobs in
+	Queues []OwnerQueue    `json:"queues"` // that jobs of it wait in
 	Dead   operation.Count `json:"dead_letters"`
 	AsOf   time.Time       `json:"as_of"`
 }
 
 // OwnerQueue is what an owner has in a queue.
 type OwnerQueue struct {
-	Queue string          `json:"queue"`
-	Jobs  operation.Count `json:"jobs"`            // that have not ended
-	Holds string          `json:"holds,omitempty"` // what may hold them back, beside the turns of others
+	Queue   string     `json:"queue"`
+	Waiting int64      `json:"waiting"` // jobs; those that are put off or worked on are not counted by owner
+	Oldest  *time.Time `json:"oldest_added_at,omitempty"`
+	Holds   string     `json:"holds,omitempty"` // what may hold them back, beside the turns of others
 }

@@ -25,6 +25,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -67,7 +68,10 @@ type Register interface {
 // Inspector shows what is in queues.
 type Inspector interface {
 	// List yields the matching jobs of a queue, oldest first, and blocks no work. A job
-	// with damaged bytes has no ID or payload, and a Cause that says so.
+	// with damaged bytes has no ID or payload, and a Cause that says so. It looks at other jobs too
+	// where a tenant, a type or a time is chosen, up to Filter.Look: then its last error is a
+	// *Rest. The waiting jobs of a tenant it finds without looking at others, unless order is
+	// strict, but those that were put off or came back.
 	List(ctx context.Context, f Filter) iter.Seq2[*Job, error]
 	// Stats counts a queue's jobs by state, without reading each.
 	Stats(ctx context.Context, queue string) (Stats, error)
@@ -137,6 +141,9 @@ type Meter interface {
 	// Tenants says the same for each tenant, for at most max of them (0: 100). It reads at
 	// most ten times as many tenants and returns the deepest of those first.
 	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
+	// Tenant says for one tenant in which queues jobs of it wait, how many, and how long the oldest
+	// has: one look over all queues, by their names. It looks at no other tenant's jobs.
+	Tenant(ctx context.Context, tenant string) ([]Depth, error)
 }
 
 // A Limiter applies a queue's limits to work that is not a job of the queue: a replay of
@@ -204,6 +211,19 @@ type Filter struct {
 	// first. A page before another one is Back, after its first job.
 	Back bool
 	Max  int // 0: no limit
+	Look int // how many jobs a listing of one queue looks at beside those that it yields; 0: no limit
+}
+
+// Rest is the error by which a listing ends that has looked at as many jobs as Filter.Look says.
+// Those behind After it has not looked at: a listing with that After goes on there.
+type Rest struct {
+	After  tidemill.Mark
+	Looked int // jobs that the filter does not choose
+}
+
+// Error says how much was looked at.
+func (r *Rest) Error() string {
+	return fmt.Sprintf("%d jobs that were not meant were looked at: list on behind the last of them", r.Looked)
 }
 
 // Stats of a queue. Waiting, Delayed and Leased are the jobs that it holds now; Completed
@@ -213,8 +233,9 @@ type Stats struct {
 	Oldest                                      time.Time // when the oldest job held was added; zero: none
 }
 
-// Depth is how much waits in one priority or for one tenant.
+// Depth is how much waits in one priority, or for one tenant.
 type Depth struct {
+	Queue    string // from Meter.Tenant
 	Priority uint8
 	Tenant   string
 	Waiting  int64

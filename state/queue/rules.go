@@ -80,6 +80,12 @@ func (f *Filter) Matches(j *Job) bool {
 		f.follows(j.Mark)
 }
 
+// Follows says whether a job is of a state that the filter lists, and comes after After: stores find
+// those in their order, and the others among them by looking at each.
+func (f *Filter) Follows(j *Job) bool {
+	return (f.State == j.State || f.State == "" && j.State.Held()) && f.follows(j.Mark)
+}
+
 // follows says whether a job at a position comes after After, the way that the filter lists.
 func (f *Filter) follows(at tidemill.Mark) bool {
 	if f.After == (tidemill.Mark{}) {

@@ -38,6 +38,7 @@ type Paged[A any] struct {
 	Next     string    `json:"next,omitempty"`     // the cursor of the page after this one; left out: this is the last
 	Previous string    `json:"previous,omitempty"` // the cursor of the page before this one; left out: this is the first
 	Count    *Count    `json:"count,omitempty"`    // how many there are on all pages, where that was asked for
+	Looked   int       `json:"looked,omitempty"`   // the page ends early: so many that do not match were looked at, and next goes on behind them
 	AsOf     time.Time `json:"as_of"`              // when it was read
 }
 
@@ -162,7 +163,10 @@ func listingOf(r *http.Request) []byte {
 
 // Rest is the error by which a listing ends a page before it is full: so many that do not match were
 // looked at. The page has what was found, and the listing goes on after Key.
-type Rest struct{ Key string }
+type Rest struct {
+	Key    string
+	Looked int // that do not match; 0: how many is not known
+}
 
 // Error says where the listing goes on.
 func (r *Rest) Error() string { return "the listing goes on after " + r.Key }
@@ -173,6 +177,7 @@ func pageOf(all iter.Seq2[any, error], p *Page, of []byte, now time.Time) (*Page
 	for a, err := range all {
 		var early bool
 		if f.rest, early = errors.AsType[*Rest](err); early {
+			out.Looked = f.rest.Looked
 			break
 		}
 		if err != nil {

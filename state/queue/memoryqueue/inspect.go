@@ -46,7 +46,7 @@ func (s *Store) at(ctx context.Context, name string, do func(q *queueState, now 
 // all that from its end.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		left := f.Max
+		left, looks := f.Max, rules.Looks{Most: f.Look}
 		all := s.positions(f.Queue)
 		if f.Back {
 			slices.Reverse(all)
@@ -57,7 +57,14 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 				return
 			}
 			job := s.job(j.queue, j.pos)
-			if job == nil || !f.Matches(job) {
+			if job == nil || !f.Follows(job) || f.State == queue.Waiting && f.Tenant != "" && f.Tenant != job.Tenant {
+				continue
+			}
+			if !f.Matches(job) {
+				if err := looks.Pass(job.Mark); err != nil {
+					yield(nil, err)
+					return
+				}
 				continue
 			}
 			if !yield(job, nil) {
@@ -321,6 +328,21 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue
 		slices.SortFunc(all, rules.Deeper)
 		all = all[:min(len(all), cmp.Or(most, 100))]
 	})
+	return all, err
+}
+
+// Tenant implements queue.Meter.
+func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, err error) {
+	names, err := s.Queues(ctx)
+	for _, name := range names {
+		err = cmp.Or(err, s.at(ctx, name, func(q *queueState, _ time.Time) {
+			for _, d := range q.depths(func(j *job) queue.Depth { return queue.Depth{Queue: name, Tenant: j.m.Tenant} }) {
+				if d.Tenant == tenant {
+					all = append(all, d)
+				}
+			}
+		}))
+	}
 	return all, err
 }
 

@@ -24,6 +24,10 @@ var inspecting = []promise{
 		"a person reads what came last", 0, pagesBack},
 	{"lists back what it lists on, from each job",
 		"a page before a page", 0, listsBack},
+	{"lists the waiting jobs of a tenant without looking at those of others",
+		"an owner with two jobs behind a million of others sees them at once", 0, listsTenant},
+	{"says where it stopped to look for what is rare, and goes on there",
+		"a page comes in time, and nothing is left out in silence", 0, rests},
 	{"lists all queues by name",
 		"a filter without a queue means all", 0, listsAll},
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -235,6 +236,9 @@ func countsTenants(b *bench) {
 			if err != nil || len(got) != len(waits) {
 				b.Errorf("%s, %s: tenants have %+v, %v; want %v", name, when, got, err, waits)
 			}
+			for i, tenant := range []string{"t", "u"} {
+				b.waitsOf(tenant, when, name, slices.Concat(waits, []int64{0, 0})[i])
+			}
 		}
 		for i, m := range jobs(10) {
 			m.To, m.Tenant = name, "t"
@@ -265,6 +269,31 @@ func countsTenants(b *bench) {
 			n += len(some)
 		}
 		want("after all were taken")
+	}
+}
+
+// waitsOf checks how many jobs of a tenant wait in a queue, and the age of the oldest against that
+// of Tenants, among which the tenant is.
+func (b *bench) waitsOf(tenant, when, name string, want int64) {
+	b.Helper()
+	all, err := b.whole().Tenant(b.Context(), tenant)
+	if err != nil || !slices.IsSortedFunc(all, func(x, y queue.Depth) int { return strings.Compare(x.Queue, y.Queue) }) {
+		b.Errorf("%s: jobs of %q wait in %+v, %v", when, tenant, all, err)
+	}
+	at := slices.IndexFunc(all, func(d queue.Depth) bool { return d.Queue == name })
+	if at < 0 {
+		if want != 0 {
+			b.Errorf("%s: no job of %q waits in %q; want %d", when, tenant, name, want)
+		}
+		return
+	}
+	tenants, err := b.whole().Tenants(b.Context(), name, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	of := slices.IndexFunc(tenants, func(d queue.Depth) bool { return d.Tenant == tenant })
+	if d := all[at]; d.Waiting != want || d.Tenant != tenant || of < 0 || !d.Oldest.Equal(tenants[of].Oldest) {
+		b.Errorf("%s: of %q there is %+v; want %d that wait, and what is among %+v", when, tenant, d, want, tenants)
 	}
 }
 

@@ -6,10 +6,6 @@ if not q then return {} end
 look(q)
 done()
 local answer = {}
-local function added(pos)
-  local rec = pos and call('HGET', bucket(q, pos), pos)
-  return rec and head(rec) or -1
-end
 local behind = tonumber(ARGV[3]) > 0 and q.c.ordered and call('HSCAN', q.k .. 'uneven', 0, 'COUNT', ARGV[3])[2] or {}
 local meta = call('HGETALL', q.k .. 'meta')
 for i = 1, #meta, 2 do
@@ -21,14 +17,9 @@ for i = 1, #meta, 2 do
       local seen = {}
       for j = 1, #found, 2 do
         seen[found[j]] = true
-        local flow = flowof(p, found[j], '')
-        local n = (call('HGET', q.k .. 'uneven', p .. ':' .. found[j]) or 0) + call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow)
-        for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. found[j], 0, 999)) do
-          if key ~= '' then n = n + call('LLEN', q.k .. 'l' .. flow .. key) + call('ZCARD', q.k .. 'b' .. flow .. key) end
-        end
         tenants[#tenants + 1] = found[j]
-        tenants[#tenants + 1] = n
-        tenants[#tenants + 1] = added(found[j + 1])
+        tenants[#tenants + 1] = waitsof(q, p, found[j])
+        tenants[#tenants + 1] = addedat(q, found[j + 1])
       end
       for j = 1, #behind, 2 do -- those who have nothing else that waits
         local of, tenant = string.match(behind[j], '^(%d+):(.*)$')
@@ -41,7 +32,7 @@ for i = 1, #meta, 2 do
     end
     answer[#answer + 1] = tonumber(p)
     answer[#answer + 1] = waiting
-    answer[#answer + 1] = added(call('ZRANGE', q.k .. 'h' .. p, 0, 0, 'WITHSCORES')[2])
+    answer[#answer + 1] = addedat(q, call('ZRANGE', q.k .. 'h' .. p, 0, 0, 'WITHSCORES')[2])
     answer[#answer + 1] = tenants
   end
 end

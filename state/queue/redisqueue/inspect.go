@@ -59,83 +59,6 @@ func older(t time.Time, ms int64) time.Time {
 	return t
 }
 
-// Queues implements queue.Meter.
-func (s *Store) Queues(ctx context.Context) (names []string, err error) {
-	for _, tag := range s.tags {
-		some, err := s.client.Do(ctx, s.client.B().Hkeys().Key(tag+"queues").Build()).AsStrSlice()
-		if err != nil {
-			return nil, failed(err, "list the queues")
-		}
-		names = append(names, some...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
-// Depths implements queue.Meter.
-func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err error) {
-	all, _, err = s.depths(ctx, name, 0)
-	return all, err
-}
-
-// Tenants implements queue.Meter.
-func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
-	most = cmp.Or(most, 100)
-	_, all, err = s.depths(ctx, name, 10*most)
-	slices.SortFunc(all, rules.Deeper)
-	return all[:min(len(all), most)], err
-}
-
-func (s *Store) depths(ctx context.Context, name string, tenants int) (priorities, of []queue.Depth, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	byPriority, byTenant := map[uint8]*queue.Depth{}, map[string]*queue.Depth{}
-	for shard := range s.tags {
-		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants)).ToArray()
-		if err != nil {
-			return nil, nil, failed(err, "measure queue %q", name)
-		}
-		for i := 0; i+3 < len(got); i += 4 {
-			p, err1 := got[i].AsInt64()
-			n, err2 := got[i+1].AsInt64()
-			ms, err3 := got[i+2].AsInt64()
-			each, err4 := got[i+3].ToArray()
-			if cmp.Or(err1, err2, err3, err4) != nil {
-				return nil, nil, reply("measure queues")
-			}
-			d := byPriority[uint8(p)]
-			if d == nil {
-				d = &queue.Depth{Priority: uint8(p)}
-				byPriority[d.Priority] = d
-			}
-			d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
-			for j := 0; j+2 < len(each); j += 3 {
-				tenant, err1 := each[j].ToString()
-				n, err2 := each[j+1].AsInt64()
-				ms, err3 := each[j+2].AsInt64()
-				if cmp.Or(err1, err2, err3) != nil {
-					return nil, nil, reply("measure queues")
-				}
-				d := byTenant[tenant]
-				if d == nil {
-					d = &queue.Depth{Tenant: tenant}
-					byTenant[tenant] = d
-				}
-				d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
-			}
-		}
-	}
-	for _, d := range byPriority {
-		priorities = append(priorities, *d)
-	}
-	slices.SortFunc(priorities, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
-	for _, d := range byTenant {
-		of = append(of, *d)
-	}
-	return priorities, of, nil
-}
-
 // List implements queue.Inspector. With several shards, it lists the jobs of each in order, one
 // shard after the other; or all that from its end.
 func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, error] {
@@ -169,7 +92,7 @@ type found struct {
 // they may turn out to be others.
 func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, error] {
 	return func(yield func(*found, error) bool) {
-		names := []string{f.Queue}
+		names, looks := []string{f.Queue}, &rules.Looks{Most: f.Look}
 		if f.Queue == "" {
 			var err error
 			if names, err = s.Queues(ctx); err != nil {
@@ -185,12 +108,18 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 				if f.Back {
 					shard = len(s.tags) - 1 - shard
 				}
-				for j, err := range s.search(ctx, name, shard, f) {
+				for j, err := range s.search(ctx, name, shard, f, looks) {
 					if err == nil && j.damaged != nil && len(f.IDs) == 1 {
 						j.ID = f.IDs[0] // it was found by this ID
 					}
 					if err == nil && !f.Matches(&j.Job) {
-						continue
+						if len(f.IDs) == 0 {
+							err = looks.Pass(j.Mark)
+						}
+						if err == nil {
+							continue
+						}
+						j = nil
 					}
 					if !yield(j, err) || err != nil {
 						return
@@ -205,7 +134,7 @@ func (s *Store) found(ctx context.Context, f queue.Filter) iter.Seq2[*found, err
 }
 
 // search yields jobs of one shard of a queue, among them all that the filter may choose.
-func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter) iter.Seq2[*found, error] {
+func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filter, looks *rules.Looks) iter.Seq2[*found, error] {
 	way, after, ok := begin(f, shard)
 	switch {
 	case !ok:
@@ -219,12 +148,18 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 			most = min(f.Max, pageJobs) // the first time: most filters choose nearly all
 		}
 		for more := true; more; more = at != "" {
-			p, err := s.page(ctx, name, shard, way, at, strconv.Itoa(most), string(f.State), newest)
+			p, err := s.page(ctx, name, shard, way, at, strconv.Itoa(most), string(f.State), newest, f.Tenant, before(f), strconv.Itoa(looks.Left()))
 			if err == nil {
-				at, newest, err = p.on, p.newest, ctx.Err()
+				if at, newest, err = p.on, p.newest, ctx.Err(); err != nil {
+					p.jobs = nil
+				}
 			}
 			if most -= len(p.jobs); most <= 0 {
 				most = pageJobs
+			}
+			if err == nil && p.passed > 0 {
+				on, _ := strconv.ParseUint(p.on, 10, 64) // a script wrote it
+				err = looks.Add(p.passed, tidemill.Mark{Hi: uint64(shard), Lo: on})
 			}
 			if !each(p.jobs, err, yield) {
 				return
@@ -233,18 +168,25 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 	}
 }
 
+// before is when those that have not ended were added before, in milliseconds; empty: at any time.
+func before(f queue.Filter) string {
+	if f.Before.IsZero() || f.State != "" && !f.State.Held() {
+		return ""
+	}
+	return strconv.FormatInt(queue.MillisUp(f.Before).UnixMilli(), 10)
+}
+
 // each yields jobs, then the error, if any; false: that was all that is to be yielded.
 func each(jobs []*found, err error, yield func(*found, error) bool) bool {
-	if err != nil {
-		yield(nil, err)
-		return false
-	}
 	for _, j := range jobs {
 		if !yield(j, nil) {
 			return false
 		}
 	}
-	return true
+	if err != nil {
+		yield(nil, err)
+	}
+	return err == nil
 }
 
 // named yields the jobs of a shard that have one of the filter's IDs, or seem to, behind a position
@@ -318,6 +260,7 @@ type page struct {
 	jobs   []*found
 	on     string // where to look on; empty: there are no more
 	newest string // the position of the newest job of the shard
+	passed int    // others that were looked at
 }
 
 // page reads jobs.
@@ -326,7 +269,7 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	if err != nil {
 		return p, failed(err, "list jobs of queue %q", name)
 	}
-	if len(got) != 5 {
+	if len(got) != 6 {
 		return p, reply("list jobs")
 	}
 	no, err1 := got[0].AsInt64()
@@ -334,10 +277,11 @@ func (s *Store) page(ctx context.Context, name string, shard int, args ...string
 	sum, err3 := got[2].ToString()
 	on, err4 := got[3].ToString()
 	newest, err5 := got[4].ToString()
-	if cmp.Or(err1, err2, err3, err4, err5) != nil || len(flat)%6 != 0 {
+	passed, err6 := got[5].AsInt64()
+	if cmp.Or(err1, err2, err3, err4, err5, err6) != nil || len(flat)%6 != 0 {
 		return p, reply("list jobs")
 	}
-	p.on, p.newest = on, newest
+	p.on, p.newest, p.passed = on, newest, int(passed)
 	for i := 0; i < len(flat); i += 6 {
 		j, err := s.show(ctx, name, shard, uint32(no), sum, flat[i:i+6])
 		if err != nil {

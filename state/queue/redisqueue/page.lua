@@ -2,17 +2,20 @@
 --
 -- ARGV 2 queue, 3 what: "after" (in order of positions, after ARGV 4), "before" (from there down),
 --        ARGV 5 at most, of the state ARGV 6 ("": all that have not ended), up to position ARGV 7
---        ("": those there are now);
+--        ("": those there are now), of the tenant ARGV 8 ("": of any), added before ARGV 9 (in ms; "":
+--        at any time), until as many others as ARGV 10 were looked at (0: any number);
 --      "these" (positions from ARGV 4 on);
 --      "ids" (those that have one of the digests from ARGV 4 on, of 8 bytes or of 12; no records)
 -- returns {number of the queue, {position, state, at, late, failures, record, …}, dictionary, where
---         to look on ("": there are no more), the newest position}, or {number, positions}
+--         to look on ("": there are no more), the newest position, how many others were looked at},
+--         or {number, positions}
 local q = open(ARGV[2], false)
-if not q then return {0, {}, '', '', ''} end
+if not q then return {0, {}, '', '', '', 0} end
 look(q)
 done()
 local list, on = {}, ''
 local newest = tonumber(ARGV[7] or '') or q.n['end']
+local tenant, before, budget, passed = ARGV[8] or '', tonumber(ARGV[9] or ''), tonumber(ARGV[10] or 0), 0
 
 -- Positions that one look passes over, and buckets with jobs of the state that it searches.
 local SEARCHED, PASSED = 8, 4096
@@ -55,6 +58,47 @@ local function those(part, state)
   return chosen
 end
 
+-- meant says whether a record may be of a job that is meant.
+local function meant(rec)
+  if #rec < 11 then return true end -- it was damaged
+  local added, _, of = head(rec)
+  return (tenant == '' or of == tenant) and (not before or added < before)
+end
+
+-- flows are where jobs of a tenant wait; nil: its keys are many, or their order is strict.
+local MERGED = 256
+local function flows()
+  if q.c.ordered then return nil end
+  local found, meta = {}, call('HGETALL', q.k .. 'meta')
+  for i = 1, #meta, 2 do
+    local p = match(meta[i], '^w(%d+)$')
+    if p and tonumber(meta[i + 1]) > 0 then
+      found[#found + 1] = flowof(p, tenant, '')
+      for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. tenant, 0, MERGED)) do
+        if key ~= '' then found[#found + 1] = flowof(p, tenant, key) end
+      end
+    end
+  end
+  return #found <= MERGED and found or nil
+end
+
+-- inflow are the first positions of a flow that follow one, at most so many of those that came in
+-- order and of those that came back.
+local function inflow(flow, at, sign, most)
+  local l, b = q.k .. 'l' .. flow, q.k .. 'b' .. flow
+  local some = sign > 0 and call('ZRANGEBYSCORE', b, '(' .. at, '+inf', 'LIMIT', 0, most) or call('ZREVRANGEBYSCORE', b, '(' .. at, '-inf', 'LIMIT', 0, most)
+  local low, high = 0, call('LLEN', l) -- those from low on are not before at
+  while low < high do
+    local mid = floor((low + high) / 2)
+    local n = tonumber(call('LINDEX', l, mid))
+    if n < tonumber(at) or sign > 0 and n == tonumber(at) then low = mid + 1 else high = mid end
+  end
+  local part
+  if sign > 0 then part = call('LRANGE', l, low, low + most - 1) elseif low > 0 then part = call('LRANGE', l, max(0, low - most), low - 1) end
+  for _, pos in ipairs(part or {}) do some[#some + 1] = pos end
+  return some
+end
+
 if ARGV[3] == 'after' or ARGV[3] == 'before' then
   local at, most, sign, state = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[3] == 'after' and 1 or -1, ARGV[6]
   -- follow leaves the positions that follow, in order.
@@ -68,13 +112,32 @@ if ARGV[3] == 'after' or ARGV[3] == 'before' then
     return rest
   end
   local function add(part)
-    for _, pos in ipairs(part) do
+    local recs = (tenant ~= '' or before) and recordsof(q, part)
+    for i, pos in ipairs(part) do
       if #list >= most then break end
-      list[#list + 1] = pos
+      if not recs or recs[i] and meant(recs[i]) then
+        list[#list + 1] = pos
+      elseif recs[i] then
+        passed = passed + 1
+        if passed == budget then
+          on = pos
+          return
+        end
+      end
     end
     if #list >= most then on = list[#list] end
   end
-  if state == 'leased' then
+  local of = tenant ~= '' and state == 'waiting' and flows()
+  if of then
+    local some = {}
+    for _, flow in ipairs(of) do
+      for _, pos in ipairs(inflow(flow, ARGV[4], sign, most)) do some[#some + 1] = pos end
+    end
+    some = follow(some)
+    local part = {unpack(some, 1, min(#some, most))}
+    add(those(part, state)) -- some were removed, and lie there until they are passed over
+    if on == '' and #some >= most then on = part[#part] end
+  elseif state == 'leased' then
     add(follow(call('HKEYS', q.k .. 'out'))) -- no more than engines work on
   else
     local range, last, searched = sign > 0 and 'ZRANGEBYSCORE' or 'ZREVRANGEBYSCORE', sign > 0 and '+inf' or '-inf', 0
@@ -138,4 +201,4 @@ for i, pos in ipairs(list) do
     end
   end
 end
-return {q.no, jobs, q.dict or '', on, string.format('%d', newest)}
+return {q.no, jobs, q.dict or '', on, string.format('%d', newest), passed}

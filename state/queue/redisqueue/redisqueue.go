@@ -151,6 +151,10 @@ var (
 	settingsLua string
 	//go:embed stats.lua
 	statsLua string
+	//go:embed waits.lua
+	waitsLua string
+	//go:embed tenant.lua
+	tenantLua string
 	//go:embed depths.lua
 	depthsLua string
 	//go:embed page.lua
@@ -174,7 +178,8 @@ var (
 	booksScript    = script(room, booksLua)
 	settingsScript = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
 	statsScript    = script(room, jobsLua, waitingLua, leavingLua, sweepLua, statsLua)
-	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, depthsLua)
+	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, depthsLua)
+	tenantScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, tenantLua)
 	pageScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
 	moveScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
 	turnScript     = script(room, waitingLua, leavingLua, turnsLua, turnLua)

@@ -25,7 +25,7 @@ type meter struct {
 func (c *meter) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	c.asked.Add(1)
 	r := c.Client.Do(ctx, cmd)
-	if got, err := r.ToArray(); err == nil && len(got) == 5 {
+	if got, err := r.ToArray(); err == nil && len(got) == 6 {
 		jobs, _ := got[1].ToArray()
 		c.read.Add(int64(len(jobs) / 6))
 	}
@@ -77,6 +77,28 @@ func TestAListingReadsWhatItShows(t *testing.T) {
 	st, err := b.Stats(t.Context(), "q")
 	if want := (queue.Stats{Waiting: 100 * some, Delayed: 2 * some, Leased: some, Completed: 600 * some, Failed: 2 * some, Oldest: st.Oldest}); err != nil || st != want {
 		t.Fatalf("%+v, %v; want %+v", st, err, want)
+	}
+	for range 3 { // a tenant with few jobs among others
+		jobs := numbered(left, some)
+		left += some
+		for i, m := range jobs {
+			m.Tenant = map[bool]string{true: "few"}[i%3 == 0]
+		}
+		b.add(jobs...)
+		add(20*some, time.Time{})
+	}
+	for _, back := range []bool{false, true} {
+		client.asked.Store(0)
+		client.read.Store(0)
+		shown := 0
+		for j, err := range b.List(t.Context(), queue.Filter{Queue: "q", State: queue.Waiting, Tenant: "few", Back: back, Max: most, Look: 1}) {
+			if shown++; err != nil || j.Tenant != "few" {
+				t.Fatal(j, err)
+			}
+		}
+		if read, asked := client.read.Load(), client.asked.Load(); shown != most || read > most || asked > 2 {
+			t.Errorf("of a tenant, back %t: %d jobs are shown of %d that are read by %d commands; want %d of %d by 2 at most", back, shown, read, asked, most, most)
+		}
 	}
 	for _, state := range []queue.State{"", queue.Waiting, queue.Delayed, queue.Leased, queue.Completed, queue.Failed} {
 		for _, back := range []bool{false, true} {

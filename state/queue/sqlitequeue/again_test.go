@@ -72,6 +72,10 @@ func (a again) Tenants(ctx context.Context, name string, max int) ([]queue.Depth
 	return sqlitedbtest.Get(a.f, func() ([]queue.Depth, error) { return a.Store.Tenants(ctx, name, max) })
 }
 
+func (a again) Tenant(ctx context.Context, tenant string) ([]queue.Depth, error) {
+	return sqlitedbtest.Get(a.f, func() ([]queue.Depth, error) { return a.Store.Tenant(ctx, tenant) })
+}
+
 func (a again) Turn(ctx context.Context, name, tenant string, n int) (may int, at time.Time, err error) {
 	err = a.f.Again(func() (err error) { may, at, err = a.Store.Turn(ctx, name, tenant, n); return err })
 	return may, at, err

@@ -33,8 +33,16 @@ type group struct {
 	asked  bool   // it is among waitingSet.asking
 	first  uint64 // the job for which it takes its turns
 
+	peek peek // the first of its jobs that was not read ahead
+
 	leaf  *node // where it takes its turns; nil: nowhere
 	index int   // among the groups of that leaf
+}
+
+// peek is where a job is, and when it was added; zero: that is not known.
+type peek struct {
+	n     uint64
+	added int64
 }
 
 // Kinds of groups, as in the file.

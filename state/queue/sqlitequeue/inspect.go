@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Books implements tidemill.Bookkeeper, from one snapshot of the file. It reads every
@@ -118,19 +119,24 @@ func (s *Store) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, 
 // search yields the jobs of a queue that a filter chooses; the caller applies Max.
 func (s *Store) search(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
 	var all iter.Seq2[*queue.Job, error]
+	looks := &rules.Looks{Most: f.Look}
 	switch {
 	case len(f.IDs) > 0:
-		all = s.named(ctx, q, f)
+		all, looks.Most = s.named(ctx, q, f), 0
 	case f.State == queue.Leased:
 		all = s.leased(ctx, q, f)
 	case f.State == "" || f.State.Held():
-		all = s.jobs(ctx, q, f)
+		all = s.jobs(ctx, q, f, looks)
 	default:
-		all = s.keptJobs(ctx, q, f)
+		all = s.keptJobs(ctx, q, f, looks)
 	}
 	return func(yield func(*queue.Job, error) bool) {
 		for job, err := range all {
 			if err == nil && !f.Matches(job) {
+				if err = looks.Pass(job.Mark); err != nil {
+					yield(nil, err)
+					return
+				}
 				continue
 			}
 			if !yield(job, err) || err != nil {
@@ -155,24 +161,41 @@ func (s *Store) chosen(name string) []*queueState {
 }
 
 // jobs yields the jobs of a queue that have not ended, from the filter's position on.
-func (s *Store) jobs(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
+func (s *Store) jobs(ctx context.Context, q *queueState, f queue.Filter, looks *rules.Looks) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
-		for items, err := range q.pages(ctx, s, f) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
+		for items, err := range q.chosen(ctx, s, f, looks) {
 			for i := range items {
 				if err := ctx.Err(); err != nil {
 					yield(nil, err)
 					return
 				}
-				if !yield(s.job(q, &items[i]), nil) {
+				if it := &items[i]; !it.damaged && !may(&f, it.rec) {
+					if err := looks.Pass(q.markOf(it.n)); err != nil {
+						yield(nil, err)
+						return
+					}
+				} else if !yield(s.job(q, it), nil) {
 					return
 				}
 			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 		}
 	}
+}
+
+// markOf is the mark of the job at a position, without a lease.
+func (q *queueState) markOf(n uint64) tidemill.Mark { return tidemill.Mark{Shard: q.no, Lo: n} }
+
+// chosen yields the jobs that have not ended, from the filter's position on, some at a time: of a
+// tenant few others.
+func (q *queueState) chosen(ctx context.Context, s *Store, f queue.Filter, looks *rules.Looks) iter.Seq2[[]item, error] {
+	if f.Tenant != "" && f.State != queue.Delayed {
+		return q.pagesOf(ctx, s, f, looks)
+	}
+	return q.pages(ctx, s, f)
 }
 
 // named yields the jobs of a queue that have one of the filter's IDs, or seem to.
@@ -258,7 +281,7 @@ func (s *Store) job(q *queueState, it *item) *queue.Job {
 	}
 	now, ms := s.now()
 	j.To, j.Tries, j.Handed = q.name, int(it.tries), int(it.handed)
-	j.Mark = tidemill.Mark{Shard: q.no, Lo: it.n}
+	j.Mark = q.markOf(it.n)
 	if it.at != 0 {
 		j.At = time.UnixMilli(it.at).UTC()
 	}

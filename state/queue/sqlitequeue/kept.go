@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
 // Ended jobs are kept in queue_kept, as many and for as long as the settings say.
@@ -202,7 +203,7 @@ func (s *Store) keptAt(ctx context.Context, q *queueState, n uint64) (r *keptRow
 }
 
 // keptJobs yields the kept jobs of a queue in a state, from the filter's position on.
-func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) iter.Seq2[*queue.Job, error] {
+func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter, looks *rules.Looks) iter.Seq2[*queue.Job, error] {
 	return func(yield func(*queue.Job, error) bool) {
 		after, end := span(f)
 		state, order, want := keptCompleted, "ASC", wanted(f)
@@ -241,13 +242,25 @@ func (s *Store) keptJobs(ctx context.Context, q *queueState, f queue.Filter) ite
 				if after = r.n; f.Back {
 					after, end = 0, r.n-1
 				}
-				if !yield(r.job(q), nil) {
+				if !r.may(&f) {
+					if err := looks.Pass(q.markOf(r.n)); err != nil {
+						yield(nil, err)
+						return
+					}
+				} else if !yield(r.job(q), nil) {
 					return
 				}
 			}
 			more, want = len(page) > 0, listPage
 		}
 	}
+}
+
+// may says whether a filter may choose it; its time is that of the end.
+func (r *keptRow) may(f *queue.Filter) bool {
+	head := *f
+	head.Before = time.Time{}
+	return may(&head, r.rec) && (f.Before.IsZero() || time.UnixMilli(r.ended).Before(f.Before))
 }
 
 // job shows a job to an operator.
@@ -263,6 +276,6 @@ func (r *keptRow) job(q *queueState) *queue.Job {
 		j.Added = time.UnixMilli(added).UTC()
 	}
 	j.To, j.Tries, j.Handed = q.name, r.tries, r.handed
-	j.Mark = tidemill.Mark{Shard: q.no, Lo: r.n}
+	j.Mark = q.markOf(r.n)
 	return j
 }

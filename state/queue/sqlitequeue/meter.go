@@ -5,7 +5,10 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -49,7 +52,9 @@ func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) 
 	for i := range each {
 		each[i] = i
 	}
-	return s.ages(ctx, name, all, func(*group) []int { return each }, func(d queue.Depth, of *group, it *item) bool { return of.has(d.Priority, it) })
+	return s.ages(ctx, name, all, func(w *waitingSet) [][]groupHead {
+		return w.heads(all, maps.Values(w.groups), func(*group) []int { return each }, ofPriority)
+	}, ofPriority)
 }
 
 // Tenants implements queue.Meter.
@@ -64,15 +69,95 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Dep
 	for i, d := range all {
 		at[d.Tenant] = []int{i}
 	}
-	return s.ages(ctx, name, all, func(of *group) []int { return at[of.tenant] }, func(d queue.Depth, of *group, _ *item) bool { return d.Tenant == of.tenant })
+	return s.ages(ctx, name, all, func(w *waitingSet) [][]groupHead {
+		return w.heads(all, maps.Values(w.groups), func(of *group) []int { return at[of.tenant] }, ofTheTenant)
+	}, ofTheTenant)
 }
 
-// has says whether one of its jobs is of that priority; nil: whether one may be.
-func (s *group) has(priority uint8, it *item) bool {
-	if s.ordered {
-		return it == nil || it.priority == priority
+// Tenant implements queue.Meter.
+func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, err error) {
+	only := []int{0}
+	for _, q := range s.chosen("") {
+		d := []queue.Depth{{Queue: q.name, Tenant: tenant}}
+		if err := q.counted(ctx, s, func(w *waitingSet) { d[0].Waiting = w.of(tenant) }); err != nil {
+			return nil, err
+		}
+		if d[0].Waiting <= 0 {
+			continue
+		}
+		if d, err = s.ages(ctx, q.name, d, func(w *waitingSet) [][]groupHead {
+			return w.heads(d, w.groupsOf(tenant), func(*group) []int { return only }, ofTheTenant)
+		}, ofTheTenant); err != nil {
+			return nil, err
+		}
+		all = append(all, d[0])
 	}
-	return s.priority == priority
+	return all, nil
+}
+
+// ofPriority says whether a job of a group is of a depth's priority; nil: whether one may be.
+func ofPriority(d queue.Depth, s *group, it *item) bool {
+	if s.ordered {
+		return it == nil || it.priority == d.Priority
+	}
+	return s.priority == d.Priority
+}
+
+// ofTheTenant says whether a group's jobs are of a depth's tenant.
+func ofTheTenant(d queue.Depth, s *group, _ *item) bool { return s.tenant == d.Tenant }
+
+// priorities are those that jobs ever waited in.
+func (w *waitingSet) priorities() iter.Seq[uint8] {
+	return func(yield func(uint8) bool) {
+		for i, some := range w.waited {
+			for ; some != 0; some &= some - 1 {
+				if !yield(uint8(i<<6 + bits.TrailingZeros64(some))) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// of is how many jobs of a tenant wait.
+func (w *waitingSet) of(tenant string) (n int64) {
+	for p := range w.priorities() {
+		n += w.tallies[tally{p, tenant}]
+	}
+	return n
+}
+
+// groupsOf are groups in memory, among them all of a tenant. Where none has a key they are found by
+// their names.
+func (w *waitingSet) groupsOf(tenant string) iter.Seq[*group] {
+	if w.keyed > 0 {
+		return maps.Values(w.groups)
+	}
+	return func(yield func(*group) bool) {
+		for p := range w.priorities() {
+			if s := w.groups[string(groupName(nil, w.apart.no, false, p, tenant, ""))]; s != nil && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// counted brings what time changes into the counts, and lets read them.
+func (q *queueState) counted(ctx context.Context, s *Store, read func(*waitingSet)) error {
+	if err := q.handing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer q.handing.Release(1)
+	mem := q.lock()
+	mem.expire(s.o.Now())
+	q.unlock()
+	if err := q.look(ctx, s); err != nil {
+		return err
+	}
+	mem = q.lock()
+	defer q.unlock()
+	read(&mem.waiting)
+	return nil
 }
 
 // depths counts waiting jobs, by the result of of.
@@ -81,53 +166,45 @@ func (s *Store) depths(ctx context.Context, name string, of func(tally) queue.De
 	if q == nil {
 		return nil, ctx.Err()
 	}
-	if err := q.handing.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
-	defer q.handing.Release(1)
-	mem := q.lock()
-	mem.expire(s.o.Now())
-	q.unlock()
-	if err := q.look(ctx, s); err != nil {
-		return nil, err
-	}
-	mem = q.lock()
-	defer q.unlock()
-	sums := map[queue.Depth]int64{}
-	for t, n := range mem.waiting.tallies {
-		sums[of(t)] += n
-	}
-	for d, n := range sums { // in any order: the caller sorts
-		if d.Waiting = n; n > 0 {
-			all = append(all, d)
+	err = q.counted(ctx, s, func(w *waitingSet) {
+		sums := map[queue.Depth]int64{}
+		for t, n := range w.tallies {
+			sums[of(t)] += n
 		}
-	}
-	return all, nil
+		for d, n := range sums { // in any order: the caller sorts
+			if d.Waiting = n; n > 0 {
+				all = append(all, d)
+			}
+		}
+	})
+	return all, err
 }
 
-// ages finds for each depth when its oldest job was added. It reads only the groups that
-// may have it: may says to which depths a group may belong.
-func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, may func(*group) []int, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
+// ages finds for each depth when its oldest job was added, from the heads of the groups that may
+// have it. What it reads it keeps for the next time.
+func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, from func(*waitingSet) [][]groupHead, is func(queue.Depth, *group, *item) bool) ([]queue.Depth, error) {
 	if len(all) == 0 { // there may be no such queue
 		return nil, nil
 	}
 	q := s.find(name)
-	heads := q.lock().waiting.heads(all, may, is)
+	w := &q.lock().waiting
+	heads, removed := from(w), w.removed
 	q.unlock()
 	for i := range all {
-		n, err := q.oldest(ctx, s, heads[i], func(of *group, it *item) bool { return is(all[i], of, it) })
+		h, err := q.oldest(ctx, s, heads[i], removed, func(of *group, it *item) bool { return is(all[i], of, it) })
 		if err != nil {
 			return nil, err
 		}
-		if n == 0 {
-			continue
+		if h.n > 0 && h.added == 0 {
+			f, err := q.at(ctx, s, h.n)
+			if err != nil {
+				return nil, err
+			}
+			if f != nil {
+				h.added, _ = addedOf(f.rec)
+			}
 		}
-		f, err := q.at(ctx, s, n)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			h, _ := readHead(f.rec)
+		if h.added > 0 {
 			all[i].Oldest = time.UnixMilli(h.added).UTC()
 		}
 	}
@@ -136,20 +213,20 @@ func (s *Store) ages(ctx context.Context, name string, all []queue.Depth, may fu
 
 // groupHead is the oldest job of a group, or a position before it.
 type groupHead struct {
+	peek
 	id    string
-	n     uint64
 	after uint64 // where to look for it
 	found bool
 }
 
 // heads are for each depth the oldest jobs of the groups that may have it, in any order. It looks at
 // each group once for each depth that it may belong to, since nobody else comes by meanwhile.
-func (w *waitingSet) heads(all []queue.Depth, may func(*group) []int, is func(queue.Depth, *group, *item) bool) [][]groupHead {
+func (w *waitingSet) heads(all []queue.Depth, groups iter.Seq[*group], may func(*group) []int, is func(queue.Depth, *group, *item) bool) [][]groupHead {
 	heads := make([][]groupHead, len(all))
-	for id, s := range w.groups {
+	for s := range groups {
 		for _, i := range may(s) {
 			if d := all[i]; is(d, s, nil) {
-				heads[i] = s.heads(heads[i], id, func(it *item) bool { return is(d, s, it) })
+				heads[i] = s.heads(heads[i], func(it *item) bool { return is(d, s, it) })
 			}
 		}
 	}
@@ -158,53 +235,74 @@ func (w *waitingSet) heads(all []queue.Depth, may func(*group) []int, is func(qu
 
 // heads adds the group's oldest jobs to those of others. In an ordered group it looks at all jobs in
 // memory.
-func (s *group) heads(heads []groupHead, id string, is func(*item) bool) []groupHead {
-	least := uint64(math.MaxUint64)
+func (s *group) heads(heads []groupHead, is func(*item) bool) []groupHead {
+	least := peek{n: math.MaxUint64}
 	for i := range s.ready {
 		if is(&s.ready[i]) {
-			least = min(least, s.ready[i].n)
+			least = peekAt(&s.ready[i])
 			break
 		}
 	}
 	for _, it := range s.back {
-		if is(it) {
-			least = min(least, it.n)
+		if it.n < least.n && is(it) {
+			least = peekAt(it)
 		}
 	}
-	if s.unread() && len(s.ready) == 0 && least > s.cursor {
-		heads = append(heads, groupHead{id: id, n: s.cursor + 1, after: s.cursor})
+	if s.unread() && len(s.ready) == 0 && least.n > s.cursor {
+		if s.peek.n > s.cursor {
+			heads = append(heads, groupHead{peek: s.peek, found: true})
+		} else {
+			heads = append(heads, groupHead{peek: peek{n: s.cursor + 1}, id: s.id, after: s.cursor})
+		}
 	}
-	if least < math.MaxUint64 {
-		heads = append(heads, groupHead{n: least, found: true})
+	if least.n < math.MaxUint64 {
+		heads = append(heads, groupHead{peek: least, found: true})
 	}
 	return heads
 }
 
-// oldest is the position of the oldest chosen job; 0: none. In an ordered group it reads at
-// most a page.
-func (q *queueState) oldest(ctx context.Context, s *Store, heads groupHeads, is func(*group, *item) bool) (uint64, error) {
+// peekAt is where a job is, and when it was added, if its record is at hand.
+func peekAt(it *item) peek {
+	added, _ := addedOf(it.rec)
+	return peek{it.n, added}
+}
+
+// oldest is the oldest chosen job; position 0: none. In an ordered group it reads at most a page.
+func (q *queueState) oldest(ctx context.Context, s *Store, heads groupHeads, removed int, is func(*group, *item) bool) (peek, error) {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		h := &heads[0]
 		if h.found {
-			return h.n, nil
+			return h.peek, nil
 		}
 		p := &page{group: readGroup([]byte(h.id)), after: h.after, upTo: posMask, want: 1, bytes: pageBytes}
 		if p.group.ordered {
 			p.want = pageJobs
 		}
 		if err := q.readAhead(ctx, s, []*page{p}); err != nil {
-			return 0, err
+			return peek{}, err
 		}
 		at := slices.IndexFunc(p.items, func(it item) bool { return is(p.group, &it) })
 		if at < 0 {
 			heap.Pop(&heads)
 			continue
 		}
-		h.n, h.found = p.items[at].n, true
+		h.peek, h.found = peekAt(&p.items[at]), true
+		if !p.group.ordered {
+			q.note(h, removed)
+		}
 		heap.Fix(&heads, 0)
 	}
-	return 0, nil
+	return peek{}, nil
+}
+
+// note keeps where the first job of a group is that was not read ahead, if no job was removed since.
+func (q *queueState) note(h *groupHead, removed int) {
+	mem := q.lock()
+	defer q.unlock()
+	if s := mem.waiting.groups[h.id]; s != nil && s.cursor == h.after && mem.waiting.removed == removed {
+		s.peek = h.peek
+	}
 }
 
 // groupHeads is a heap (container/heap): the oldest first.

@@ -77,7 +77,11 @@ func wanted(f queue.Filter) int {
 // pages yields the jobs that have not ended, from the filter's position on, some at a time.
 func (q *queueState) pages(ctx context.Context, s *Store, f queue.Filter) iter.Seq2[[]item, error] {
 	after, end := span(f)
-	end = min(end, q.last())
+	return q.pagesIn(ctx, s, f, after, min(end, q.last()))
+}
+
+// pagesIn yields those behind a position and up to another.
+func (q *queueState) pagesIn(ctx context.Context, s *Store, f queue.Filter, after, end uint64) iter.Seq2[[]item, error] {
 	want := wanted(f)
 	return func(yield func([]item, error) bool) {
 		for after < end {

@@ -12,6 +12,8 @@ import (
 func TestNoStatementScansATable(t *testing.T) {
 	s := newFile(t, Options{}).open()
 	for _, query := range []string{
+		groupOnSQL, groupBackSQL, groupAtSQL, lateOnSQL, lateBackSQL, someDueSQL,
+		"SELECT strand FROM queue_segment WHERE strand>=? AND strand<? ORDER BY strand LIMIT 1",
 		aheadSQL, dueSQL, noTimeSQL, orderedSQL, groupsSQL, pendingSQL, trimSQL, agedSQL,
 		"SELECT strand FROM queue_segment WHERE strand>? AND strand<? ORDER BY strand LIMIT 1",
 		"SELECT max(pos) FROM queue_segment WHERE strand=?",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
@@ -144,6 +145,39 @@ func readHead(rec []byte) (h head, ok bool) {
 		return head{}, false
 	}
 	return h, true
+}
+
+// addedOf is when the job of a record was added; false: the record is not at hand, or short.
+func addedOf(rec []byte) (added int64, ok bool) {
+	if len(rec) < 4 {
+		return 0, false
+	}
+	r := reader{rec: rec[4:]}
+	added = r.varint()
+	return added, !r.short
+}
+
+// may says whether a record may be that of a job which a filter chooses: all that costs little is
+// looked at. What it cannot read may.
+func may(f *queue.Filter, rec []byte) bool {
+	if len(rec) < 4 || f.Tenant == "" && f.Type == "" && f.Before.IsZero() {
+		return true
+	}
+	r := reader{rec: rec[4:]}
+	added := r.varint()
+	r.varint()
+	r.bytes(1)
+	tenant, id, typ := r.length(), r.length(), r.length()
+	r.length()
+	for range r.length() {
+		r.length()
+		r.length()
+	}
+	of := r.bytes(tenant)
+	r.bytes(id)
+	is := r.bytes(typ)
+	return r.short || (f.Tenant == "" || string(of) == f.Tenant) && (f.Type == "" || string(is) == f.Type) &&
+		(f.Before.IsZero() || time.UnixMilli(added).Before(f.Before))
 }
 
 // reader takes a record apart. It never reads past the end, but sets short.

@@ -19,8 +19,16 @@ func (w *waitingSet) seat(s *group) {
 		heap.Fix(&leaf.groups, s.index)
 	}
 	if s.leaf == nil && !s.asked && s.holder == 0 && len(s.ready)+len(s.back) == 0 && !s.unread() && !s.unsure {
-		delete(w.groups, s.id)
+		w.remove(s)
 	}
+}
+
+// remove drops a group from memory, if it is there.
+func (w *waitingSet) remove(s *group) {
+	if s.key != "" && w.groups[s.id] != nil {
+		w.keyed--
+	}
+	delete(w.groups, s.id)
 }
 
 // leafOf is where a group may take turns now; nil: nowhere.
@@ -69,7 +77,7 @@ func (w *waitingSet) forget(s *group) {
 		w.listing.unlisted, w.listing.missed, w.listing.relists = true, true, true
 	}
 	s.ready, w.late.vague = nil, true
-	delete(w.groups, s.id)
+	w.remove(s)
 }
 
 // unseat removes a group from its turns.

@@ -22,7 +22,10 @@ type waitingSet struct {
 	backs   map[uint64]*item  // the jobs in their backs
 	ahead   int               // jobs that were read ahead
 	asking  []*group          // ordered groups to be looked up in the file
+	keyed   int               // groups of keys
 	tallies map[tally]int64   // jobs that wait
+	waited  [4]uint64         // bits of the priorities that they ever had
+	removed int               // how often a job left a segment out of its turn
 
 	end     uint64  // all jobs up to this position are durable, and were taken up
 	early   []*part // durable too, but those before them are not reported yet
@@ -49,6 +52,7 @@ func (w *waitingSet) tally(s *group, it *item, n int64) {
 	if s.ordered {
 		t.priority = it.priority
 	}
+	w.waited[t.priority>>6] |= 1 << (t.priority & 63)
 	if w.tallies[t] += n; w.tallies[t] == 0 {
 		delete(w.tallies, t)
 	}
@@ -131,7 +135,9 @@ func (w *waitingSet) keep(s *group) *group {
 	if is := w.groups[s.id]; is != nil {
 		return is
 	}
-	w.groups[s.id] = s
+	if w.groups[s.id] = s; s.key != "" {
+		w.keyed++
+	}
 	if w.listing.unlisted { // the file may have more of it
 		s.end = max(s.end, w.end)
 		w.listing.relists = true
@@ -267,6 +273,10 @@ func (w *waitingSet) unready(it *item) {
 	if at, found := slices.BinarySearchFunc(s.ready, it.n, func(r item, n uint64) int { return cmp.Compare(r.n, n) }); found {
 		s.ready = slices.Delete(s.ready, at, at+1)
 		w.ahead--
+	}
+	w.removed++
+	if s.peek.n == it.n {
+		s.peek = peek{}
 	}
 	w.tally(s, it, -1)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -155,6 +156,22 @@ func (a apart) Edit(ctx context.Context, n queue.Name, payload []byte, seen stri
 
 func (a apart) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
 	return a.of(name).Depths(ctx, name)
+}
+
+func (a apart) Tenant(ctx context.Context, tenant string) ([]queue.Depth, error) {
+	own, err := a.own.Tenant(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := a.rest.Tenant(ctx, tenant)
+	all := slices.DeleteFunc(rest, func(d queue.Depth) bool { return d.Queue == a.name })
+	for _, d := range own {
+		if d.Queue == a.name {
+			all = append(all, d)
+		}
+	}
+	slices.SortFunc(all, func(x, y queue.Depth) int { return strings.Compare(x.Queue, y.Queue) })
+	return all, err
 }
 
 func (a apart) Tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {

@@ -1,0 +1,17 @@
+-- waits: how much waits.
+
+-- waitsof is how many jobs of a tenant wait in a priority: with more than a thousand keys, at least.
+local function waitsof(q, p, tenant)
+  local flow = flowof(p, tenant, '')
+  local n = (call('HGET', q.k .. 'uneven', p .. ':' .. tenant) or 0) + call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow)
+  for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. tenant, 0, 999)) do
+    if key ~= '' then n = n + call('LLEN', q.k .. 'l' .. flow .. key) + call('ZCARD', q.k .. 'b' .. flow .. key) end
+  end
+  return n
+end
+
+-- addedat is when the job at a position was added, in ms; -1: there is none.
+local function addedat(q, pos)
+  local rec = pos and call('HGET', bucket(q, pos), pos)
+  return rec and head(rec) or -1
+end
