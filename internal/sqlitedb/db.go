@@ -55,6 +55,8 @@ type DB struct {
 	pool    *sql.DB // opens connections; all of them are below
 	lock    *os.File
 	readers chan *conn
+	looking chan struct{} // cap: how many readers those have who only look
+	patient time.Duration // how long one of them waits for the others
 
 	requests chan *request
 	closing  chan struct{}
@@ -85,7 +87,8 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{path: path, o: o, lock: lock, readers: make(chan *conn, o.Readers), requests: make(chan *request, 1024),
+	d := &DB{path: path, o: o, lock: lock, readers: make(chan *conn, o.Readers),
+		looking: make(chan struct{}, lookers(o.Readers)), patient: lookPatience, requests: make(chan *request, 1024),
 		closing: make(chan struct{}), fold: make(chan struct{}, 1), folded: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {

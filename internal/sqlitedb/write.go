@@ -3,8 +3,11 @@ package sqlitedb
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/aside"
 )
 
 // Group commit: the most that is committed together. A group ends when no caller waits, so a
@@ -67,6 +70,9 @@ func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
 		return ErrClosed
 	default:
 	}
+	if aside.Is(ctx) {
+		defer d.waitAside(ctx)()
+	}
 	var c *conn
 	select {
 	case c = <-d.readers:
@@ -84,6 +90,32 @@ func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
 		err = fmt.Errorf("end reading: %w", e)
 	}
 	return err
+}
+
+// lookPatience is how long reading for somebody who only looks waits for other such reading.
+const lookPatience = 100 * time.Millisecond
+
+// lookers is how many readers may read for those who only look: so many that half of the processors,
+// and half of the readers, are left for the product's own work.
+func lookers(readers int) int { return max(1, min(readers, runtime.GOMAXPROCS(0))/2) }
+
+// waitAside waits until few others read for those who look, and returns what says that it has ended.
+// It does not wait long: a page comes in time, if late.
+func (d *DB) waitAside(ctx context.Context) (end func()) {
+	select {
+	case d.looking <- struct{}{}:
+		return func() { <-d.looking }
+	default:
+	}
+	wait := time.NewTimer(d.patient)
+	defer wait.Stop()
+	select {
+	case d.looking <- struct{}{}:
+		return func() { <-d.looking }
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return func() {}
 }
 
 // write is the writer: it takes the waiting requests, runs them in one transaction, commits,

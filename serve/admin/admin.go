@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/aside"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -248,6 +249,9 @@ func protect(w http.ResponseWriter) {
 
 func (a *API) inside(w http.ResponseWriter, r *http.Request) {
 	protect(w)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead { // it changes nothing
+		r = r.WithContext(aside.Reading(r.Context()))
+	}
 	if a.Config != nil && len(a.Config().Console.Cover) > 0 {
 		r = r.WithContext(operation.WithCover(r.Context(), a.Config().Console.Cover))
 	}

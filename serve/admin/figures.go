@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/aside"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -54,7 +55,7 @@ func (a *API) newStanding() *standing {
 		life = context.Background()
 	}
 	s := &standing{history: figures.New(), refused: map[string]refusing{}}
-	life, s.end = context.WithCancel(life)
+	life, s.end = context.WithCancel(aside.Reading(life))
 	for i := range a.Systems {
 		r := bookReader{of: func() map[string]tidemill.Bookkeeper { return a.systems()[i].Books }, now: a.Now, balanced: map[string]time.Time{}}
 		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,

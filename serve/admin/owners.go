@@ -19,6 +19,7 @@ import (
 const (
 	ownersMost   = 1000 // of each queue, and of all
 	ownersFresh  = 10 * time.Second
+	ownersOldest = time.Minute // where reading takes long
 	ownersWithin = 30 * time.Second
 	countWithin  = 300 * time.Millisecond // of one owner
 )
@@ -32,7 +33,7 @@ type ownersOf struct {
 
 // newOwners are those whose jobs wait, read while somebody asks.
 func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[[]ownersOf] {
-	return &figures.Latest[[]ownersOf]{Read: a.readOwners, Fresh: ownersFresh, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+	return &figures.Latest[[]ownersOf]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
 }
 
 // readOwners reads the owners with the most jobs of each queue.

@@ -37,30 +37,37 @@ func (a *API) queueing() Room {
 	}}
 }
 
-// statusOfQueue reads what there is to know without looking at jobs, and the settings.
+// statusOfQueue reads what there is to know without looking at jobs, the settings, and what waits of
+// each priority.
 func (a *API) statusOfQueue(ctx context.Context, name string) (out api.Queue, err error) {
-	st, err := a.Queues.Stats(ctx, name)
-	if err != nil {
-		return out, err
-	}
-	settings, err := a.Queues.Settings(ctx, name)
+	out, settings, err := a.countsOfQueue(ctx, name)
 	if err != nil {
 		return out, err
 	}
 	depths, err := a.Queues.Depths(ctx, name)
+	for _, d := range depths {
+		out.Priorities = append(out.Priorities, api.PriorityDepth{Priority: d.Priority, Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
+	}
+	out.Settings, out.ETag = &settings, settings.Version()
+	return out, err
+}
+
+// countsOfQueue reads the counters of a queue, and its settings, which it does not show.
+func (a *API) countsOfQueue(ctx context.Context, name string) (out api.Queue, settings queue.Settings, err error) {
+	st, err := a.Queues.Stats(ctx, name)
+	if err == nil {
+		settings, err = a.Queues.Settings(ctx, name)
+	}
 	if err != nil {
-		return out, err
+		return out, settings, err
 	}
 	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
-		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed, Priorities: []api.PriorityDepth{}, Settings: &settings, ETag: settings.Version()}
+		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed}
 	out.Rates, out.Until = a.ratesOf(queueSeries+name), answer.When(settings.PausedUntil)
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
-	for _, d := range depths {
-		out.Priorities = append(out.Priorities, api.PriorityDepth{Priority: d.Priority, Waiting: d.Waiting, Oldest: d.Oldest.UTC()})
-	}
-	return out, nil
+	return out, settings, nil
 }
 
 func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
@@ -68,9 +75,8 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 	among, all := a.there(ctx)
 	return func(yield func(api.Queue, error) bool) {
 		for _, name := range names {
-			q, err := a.statusOfQueue(ctx, name)
-			work(&q, among, all)
-			if q.Settings, q.ETag = nil, ""; !yield(q, err) || err != nil {
+			q, _, err := a.countsOfQueue(ctx, name)
+			if work(&q, among, all); !yield(q, err) || err != nil {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/aside"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
@@ -42,7 +43,7 @@ func (a *API) stream(ctx context.Context, q *api.StreamOf, out *operation.EventW
 			return err
 		}
 		topics[name+whose] = func(ctx context.Context) (any, error) {
-			e, err := read(withSight(ctx, may))
+			e, err := read(aside.Reading(withSight(ctx, may)))
 			e.Topic = name
 			return e, err
 		}

@@ -13,6 +13,7 @@ import (
 type Latest[T any] struct {
 	Read   func(context.Context) (T, error)
 	Fresh  time.Duration    // a value that is younger is not read again
+	Most   time.Duration    // where reading takes long, one that is younger than 50 times that, up to Most; 0: Fresh alone
 	Wait   time.Duration    // how long who asks waits for a newer one
 	Within time.Duration    // how long a reading may take
 	Life   context.Context  // ends readings
@@ -24,6 +25,7 @@ type Latest[T any] struct {
 	at      time.Time // when value was read; zero: never
 	err     error     // why the last reading failed; nil: it did not
 	tried   time.Time
+	took    time.Duration // the last reading
 	reading chan struct{} // closed at the end of the reading; nil: nobody reads
 }
 
@@ -32,7 +34,7 @@ type Latest[T any] struct {
 func (l *Latest[T]) Get(ctx context.Context) (value T, at time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reading == nil && (l.tried.IsZero() || l.Now().Sub(l.tried) >= l.Fresh) {
+	if l.reading == nil && (l.tried.IsZero() || l.Now().Sub(l.tried) >= max(l.Fresh, min(l.Most, readShare*l.took))) {
 		l.begin()
 	}
 	if reading := l.reading; reading != nil {
@@ -46,6 +48,9 @@ func (l *Latest[T]) Get(ctx context.Context) (value T, at time.Time, err error) 
 	}
 	return l.value, l.at, l.err
 }
+
+// readShare is for how much of the time at least nobody reads, for each part in which somebody does.
+const readShare = 50
 
 // await waits for the end of a reading, and says whether it came.
 func await(ctx context.Context, reading <-chan struct{}, most time.Duration) bool {
@@ -76,7 +81,7 @@ func (l *Latest[T]) begin() {
 		if l.err = err; err == nil {
 			l.value, l.at = v, l.tried
 		}
-		l.reading = nil
+		l.reading, l.took = nil, l.Now().Sub(l.tried)
 		close(done)
 	})
 }

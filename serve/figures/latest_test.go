@@ -55,6 +55,28 @@ func TestManyAskAndOneReads(t *testing.T) {
 	})
 }
 
+func TestWhatTakesLongIsReadLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
+		l := latest(r, begun, t.Context())
+		l.Most = time.Minute
+		read := func(after time.Duration, want int) {
+			t.Helper()
+			time.Sleep(after)
+			if _, _, err := l.Get(t.Context()); err != nil || r.reads != want {
+				t.Errorf("it was read %d times, want %d; %v", r.reads, want, err)
+			}
+		}
+		read(0, 1)
+		read(4800*time.Millisecond, 1) // 4.9 s after the first began
+		r.takes = 600 * time.Millisecond
+		read(100*time.Millisecond, 2)
+		read(29*time.Second, 2)
+		read(2*time.Second, 3)
+		begun.Wait()
+	})
+}
+
 func TestNobodyWaitsLongForAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())

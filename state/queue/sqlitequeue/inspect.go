@@ -63,13 +63,18 @@ func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
 		return st, err
 	}
 	now, ms := s.now()
-	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", q.no, ms).Scan(&st.Delayed)
-	}); err != nil {
-		return st, fmt.Errorf("count queue %q: %w", name, err)
-	}
 	mem := q.lock()
 	mem.expire(now)
+	lates := mem.waiting.late.rows
+	q.unlock()
+	if lates > 0 {
+		if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+			return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", q.no, ms).Scan(&st.Delayed)
+		}); err != nil {
+			return st, fmt.Errorf("count queue %q: %w", name, err)
+		}
+	}
+	mem = q.lock()
 	st.Leased = int64(len(mem.leases.outs))
 	st.Waiting = max(mem.log.pending-st.Leased-st.Delayed, 0)
 	st.Completed, st.Failed = mem.log.kept[keptCompleted], mem.log.kept[keptFailed]
