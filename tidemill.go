@@ -31,6 +31,7 @@ type Message struct {
 	Tries    int       // failed tries, which the source remembers for us
 	Handed   int       // how often it was handed out, this time included; the source's count
 	Mark     Mark      // position and lease, for the source only
+	Trace    *Trace    // under which what is made of it goes on; the engine sets it; nil: it is not followed
 }
 
 // Field is one header: a name and a value, bytes as received.

@@ -36,6 +36,7 @@ func (c *Loaded) check(fs []Field) error {
 	c.Console.check(byPath, ok)
 	errs = append(errs, c.checkProviders()...)
 	ok(c.Dead.Keep == 0 || c.Dead.Keep >= time.Hour, "dead_letters.keep")
+	c.Telemetry.check(ok)
 	ok(c.HTTP.MaxBody >= 1<<10 && c.HTTP.MaxBody <= 40<<20, "http.max_body")
 	ok(c.HTTP.BodyTimeout >= time.Second, "http.body_timeout")
 	between(c.HTTP.Connections, 1, many, "http.connections")

@@ -21,16 +21,17 @@ import (
 // tag needs a restart; unit="ms" makes a bare number milliseconds. The settings of systems are commented out in the file that
 // init writes, because that one of them is given says something.
 type Config struct {
-	Systems  []string  `yaml:"systems" env:"TIDEMILL_SYSTEMS" help:"the systems that run; tidemill run with names of its own runs those instead. Empty: all that are configured, and analytics where none is" allow:"names, separated by commas"`
-	Data     string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
-	Listen   string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed, with 16 characters or more"`
-	Ports    string    `yaml:"ports_address" env:"TIDEMILL_PORTS_ADDRESS" help:"address of the ports that the bridge and windows have beside it (HEALTH_PORT, METRICS_PORT, SERVER_PORT, ACTUATOR_PORT); empty: that of listen" allow:"an IP address; 0.0.0.0 or ::: all of the machine's"`
-	Log      Log       `yaml:"log"`
-	LogFiles LogFiles  `yaml:"log_files"`
-	Admin    Admin     `yaml:"admin"`
-	Console  Console   `yaml:"console"`
-	HTTP     HTTP      `yaml:"http"`
-	Projects []Project `yaml:"projects" reload:"true" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
+	Systems   []string  `yaml:"systems" env:"TIDEMILL_SYSTEMS" help:"the systems that run; tidemill run with names of its own runs those instead. Empty: all that are configured, and analytics where none is" allow:"names, separated by commas"`
+	Data      string    `yaml:"data" env:"TIDEMILL_DATA" default:"./tidemill-data" help:"folder of the embedded database, keys and caches"`
+	Listen    string    `yaml:"listen" env:"TIDEMILL_LISTEN" default:"127.0.0.1:8484" help:"address of ingest, API, metrics and health" allow:"host:port; beyond loopback admin.key is needed, with 16 characters or more"`
+	Ports     string    `yaml:"ports_address" env:"TIDEMILL_PORTS_ADDRESS" help:"address of the ports that the bridge and windows have beside it (HEALTH_PORT, METRICS_PORT, SERVER_PORT, ACTUATOR_PORT); empty: that of listen" allow:"an IP address; 0.0.0.0 or ::: all of the machine's"`
+	Log       Log       `yaml:"log"`
+	LogFiles  LogFiles  `yaml:"log_files"`
+	Admin     Admin     `yaml:"admin"`
+	Telemetry Telemetry `yaml:"telemetry"`
+	Console   Console   `yaml:"console"`
+	HTTP      HTTP      `yaml:"http"`
+	Projects  []Project `yaml:"projects" reload:"true" help:"projects and their ingest keys; with none, one named default is made and its key printed"`
 
 	Redis      Redis      `yaml:"redis"`
 	Postgres   Postgres   `yaml:"postgres"`

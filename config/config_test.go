@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -52,7 +53,7 @@ func TestLaterLayersWin(t *testing.T) {
 }
 
 func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
-	other := map[string]string{"listen": "127.0.0.1:9", "admin.listen": "127.0.0.1:10", "ports_address": "::", "console.base": "/t", "console.cover": "payload.email,headers.authorization", "http.trust_proxy": "10.0.0.0/8,::1",
+	other := map[string]string{"listen": "127.0.0.1:9", "admin.listen": "127.0.0.1:10", "ports_address": "::", "telemetry.endpoint": "http://10.0.0.4:4318", "telemetry.headers": "a=b", "telemetry.sample": "0.5", "console.base": "/t", "console.cover": "payload.email,headers.authorization", "http.trust_proxy": "10.0.0.0/8,::1",
 		"analytics.rate_status": "429", "analytics.merge_identified": "always", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443",
 		"crm.redis_url": "redis://10.0.0.2:6379/0", "crm.postgres_url": "postgres://db.example:5432/y", "crm.bullmq.url": "rediss://10.0.0.3:6379/0", "crm.log_life": "48h0m0s", "analytics.events_behind": "48h0m0s", "analytics.events_ahead": "48h0m0s", "analytics.keep": "48h0m0s", "dead_letters.keep": "48h0m0s", "crm.dead_life": "7m0s", "delivery.key_life": "7m0s"}
@@ -62,7 +63,7 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 		case bool:
 			text = fmt.Sprint(!v)
 		case float64, config.Buckets, config.CPUSet:
-			text = "7"
+			text = cmp.Or(text, "7")
 		case time.Duration:
 			if text == "" {
 				text = "7s"

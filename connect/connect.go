@@ -99,6 +99,9 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
 	i.Fates = live.New(i.Now, rand2.IntN)
 	i.Metrics.MustRegister(&i.engines, i.Sockets)
+	if err := i.follow(ctx); err != nil {
+		return nil, err
+	}
 	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping}
 	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
@@ -236,6 +239,9 @@ func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 	for _, r := range p.Runs {
 		for _, e := range r.Pipelines() {
 			e.Watch(i.Fates.Pipeline(r.Name(), e.Name()))
+		}
+		if i.Tracer != nil {
+			r.Trace(i.Tracer)
 		}
 		i.systems = append(i.systems, r.System)
 		counted := r.CountedNow

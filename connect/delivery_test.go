@@ -24,6 +24,7 @@ type aPartner struct {
 	mu     sync.Mutex
 	status int
 	bodies map[string]string // by idempotency key
+	said   http.Header       // of the last request
 }
 
 func newPartner(t *testing.T) *aPartner {
@@ -33,6 +34,7 @@ func newPartner(t *testing.T) *aPartner {
 		b, err := io.ReadAll(r.Body)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.said = r.Header.Clone()
 		if err == nil && p.status == http.StatusOK {
 			p.bodies[r.Header.Get("Idempotency-Key")] = string(b)
 		}
@@ -52,6 +54,13 @@ func (p *aPartner) got(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bodies[id]
+}
+
+// trace is what the last request said of its trace.
+func (p *aPartner) trace() (parent, state string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.Get("Traceparent"), p.said.Get("Tracestate")
 }
 
 // delivering runs delivery with a partner, on what vars name.

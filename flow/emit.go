@@ -26,6 +26,7 @@ func (l *lane) name(t *Task) {
 		if m.ID == "" {
 			m.ID = fmt.Sprintf("%s/%d", t.ID, i)
 		}
+		m.Header = t.Trace.Put(m.Header)
 	}
 	switch twice := duplicate(next); {
 	case !l.e.traits.Forwards && l.e.p.Emits == nil:

@@ -53,6 +53,7 @@ type Engine struct {
 	reading readPermit
 	shut    context.CancelCauseFunc // stops the receiver; set by Run before anything starts
 	watcher Watcher                 // nil: nobody
+	tracer  tidemill.Tracer         // nil: nothing is followed
 }
 
 // A Watcher is shown what messages came to, while it is On. On is asked for each batch, and has to be

@@ -90,6 +90,11 @@ func (s *System) Join(pipelines []*Engine, loops []Loop) error {
 			return err
 		}
 	}
+	if s.tracer != nil {
+		for _, e := range pipelines {
+			e.Trace(s.tracer)
+		}
+	}
 	s.p.Pipelines, s.p.Loops = slices.Concat(s.p.Pipelines, pipelines), slices.Concat(s.p.Loops, loops)
 	if s.crew == nil {
 		return nil

@@ -141,6 +141,9 @@ func (e *Engine) deal(tasks []*Task) {
 		t.begin()
 		t.seq, t.lane, t.run, t.probes = e.seq.Add(1), nil, nil, 0
 	}
+	if e.tracer != nil {
+		e.follow(tasks)
+	}
 	e.held.Add(int64(len(tasks)))
 	e.stats.received(len(tasks))
 	if e.p.Acks != nil {

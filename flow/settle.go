@@ -172,6 +172,9 @@ func (d *settler) letGo(ours, theirs int) {
 	}
 	e.acked.took(d.ends[:theirs])
 	tasks := d.tasks[:ours]
+	if e.tracer != nil {
+		d.followed(tasks, d.ends[theirs:])
+	}
 	answered, done := 0, 0
 	for i, t := range tasks {
 		if t.lane != nil {

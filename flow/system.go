@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // A Loop runs a side job at intervals: sweep, claim, relay, clean up.
@@ -53,6 +55,8 @@ type System struct {
 	loops []*LoopStats
 	wake  chan struct{} // closed when loops are to check the state again
 	crew  *crew         // nil: it does not run
+
+	tracer tidemill.Tracer // nil: nothing is followed
 }
 
 // NewSystem makes a system. Run says what is wrong with its parts.
@@ -81,6 +85,15 @@ func (s *System) Begins() bool { return len(s.p.Begin) > 0 }
 
 // Listen adds a listener before Run.
 func (s *System) Listen(l Listener) { s.p.Listeners = append(s.p.Listeners, l) }
+
+// Trace has the messages of all pipelines followed, also of those that join later. It is called before
+// Run; see Engine.Trace.
+func (s *System) Trace(t tidemill.Tracer) {
+	s.tracer = t
+	for _, e := range s.p.Pipelines {
+		e.Trace(t)
+	}
+}
 
 // Repeat adds side jobs before Run; see Join.
 func (s *System) Repeat(l ...Loop) { s.p.Loops = append(s.p.Loops, l...) }

@@ -41,6 +41,7 @@ type Task struct {
 	answer   []byte // what the destination said
 	err      error
 	end      tidemill.Settlement
+	came     time.Time // it was handed out, where messages are followed
 }
 
 type state uint8

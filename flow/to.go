@@ -28,6 +28,7 @@ func To[T any](sink tidemill.Sink, encode func(*Item[T], *tidemill.Message) erro
 				clean(m) // what encode left in it
 				continue
 			}
+			m.Trace = it.Trace
 			o.index = append(o.index, i)
 		}
 		if len(o.index) == 0 {

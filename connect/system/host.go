@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
@@ -32,6 +33,7 @@ type Host struct {
 	Metrics *prometheus.Registry
 	Observe func(stage string, messages int, took time.Duration, err error) // of the stages of pipelines
 
+	Tracer  tidemill.Tracer  // takes the spans of events; nil: nothing is followed
 	Sockets *metrics.Sockets // of listeners
 	Fates   *live.Feed       // is shown what becomes of events
 

@@ -154,7 +154,7 @@ func measures(rel string) bool {
 }
 
 // drivers may only be imported by backends and their connections.
-var drivers = []string{"modernc.org/sqlite", "database/sql", "github.com/redis/", "github.com/twmb/", "github.com/jackc/", "github.com/ClickHouse/", "github.com/eclipse/paho", "github.com/mochi-mqtt/"}
+var drivers = []string{"modernc.org/sqlite", "database/sql", "github.com/redis/", "github.com/twmb/", "github.com/jackc/", "github.com/ClickHouse/", "github.com/eclipse/paho", "github.com/mochi-mqtt/", "go.opentelemetry.io/"}
 
 func TestImportsPointInwards(t *testing.T) {
 	for _, p := range packages(t) {

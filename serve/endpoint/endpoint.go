@@ -152,6 +152,7 @@ func (f *Frame[X]) serve(of X, x *Exchange) *request.Problem {
 		return request.NotFound("there is nothing at this path; " + f.p.Help)
 	}
 	x.Path = rt.Path
+	x.follow()
 	switch {
 	case !allows(rt.Allow, x.R.Method):
 		x.Header["Allow"] = []string{rt.Allow}
@@ -181,6 +182,7 @@ func allows(allow, method string) bool {
 // end counts the request and gives back all memory.
 func (f *Frame[X]) end(of X, x *Exchange) {
 	f.running.Add(-1)
+	x.followed()
 	f.stats.answered(x.Path, x.code, f.o.Now().Sub(x.At))
 	if f.p.Done != nil {
 		f.p.Done(of)

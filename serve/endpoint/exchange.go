@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -24,9 +25,13 @@ type Exchange struct {
 	Body   request.Body
 	Owner  request.Owner // of the key, once it is known
 
-	core *core
-	code int    // answered; 0: nothing yet
-	came []came // what was counted, while somebody looks
+	// Trace is the request's own, under which its events go on; nil: they are not followed.
+	Trace *tidemill.Trace
+
+	core   *core
+	sender [8]byte // the span that the request is under; zero: none
+	code   int     // answered; 0: nothing yet
+	came   []came  // what was counted, while somebody looks
 }
 
 func (x *Exchange) exchange() *Exchange { return x }

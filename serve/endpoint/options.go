@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -27,6 +28,7 @@ type Options struct {
 	Log        *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are kept, but not registered
 	Watch      Watcher               // is shown what comes in; nil: nobody is
+	Tracer     tidemill.Tracer       // takes a span of each request; nil: nothing is followed
 }
 
 func (o *Options) check() error {

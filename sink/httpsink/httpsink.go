@@ -73,6 +73,10 @@ type Options struct {
 	// Observe is called after every request. It keeps nothing of its arguments.
 	Observe func(ctx context.Context, batch []*tidemill.Message, a Attempt)
 
+	// Tracer takes a span of each request. Nil: requests have none of their own; they carry the
+	// trace of their message where it has one.
+	Tracer tidemill.Tracer
+
 	Now func() time.Time // nil: time.Now
 }
 
@@ -217,6 +221,9 @@ type write struct {
 	part    []*tidemill.Message
 	failed  []tidemill.Failed
 	stopped error // why nothing more is sent
+
+	trace *tidemill.Trace // of the request; nil: none
+	span  tidemill.Span   // of the request, where Begin is not zero
 }
 
 // item is one message of a request.
@@ -238,7 +245,7 @@ func (w *write) release() {
 	clear(w.ids[:cap(w.ids)])
 	clear(w.part[:cap(w.part)])
 	w.batch, w.group, w.failed, w.stopped = nil, w.group[:0], w.failed[:0], nil
-	w.shared, w.next = Request{}, Request{}
+	w.shared, w.next, w.trace = Request{}, Request{}, nil
 	w.sink.memory.Put(w)
 }
 

@@ -24,7 +24,9 @@ import (
 func (w *write) request(ctx context.Context, items []item) ([]error, error) {
 	s := w.sink
 	a := Answer{}
+	w.follow(items)
 	verdicts, err := w.exchange(ctx, items, &a)
+	w.followed(&a, err)
 	if s.o.Observe != nil {
 		at := Attempt{At: a.at, Took: a.Took, Status: a.Status, Body: s.blot(a.Body), Err: err}
 		if r, ok := errors.AsType[*Refusal](err); ok {
@@ -195,6 +197,12 @@ func (w *write) build(body []byte) (*http.Request, error) {
 	}
 	for name, value := range w.shared.Header {
 		put(r.Header, name, value)
+	}
+	if w.trace != nil {
+		put(r.Header, tidemill.Traceparent, w.trace.String())
+		if w.trace.State != "" {
+			put(r.Header, tidemill.Tracestate, w.trace.State)
+		}
 	}
 	if len(body) > 0 {
 		// A reader that net/http knows goes out in one write with the header.

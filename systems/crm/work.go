@@ -54,7 +54,7 @@ func (l *lane) route(ctx context.Context, batch []*item) error {
 			continue
 		}
 		j.spec = spec
-		j.call = &handler.Call{Event: *e, Attempt: it.Tries + 1, Replay: j.request}
+		j.call = &handler.Call{Event: *e, Attempt: it.Tries + 1, Replay: j.request, Trace: it.Trace}
 		l.calls[j.call] = j
 		if j.entry != nil {
 			entry := *j.entry

@@ -2,13 +2,15 @@ package operation
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"regexp"
-	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
 )
 
 // RequestID is the header with the id of a request: that which its sender gave, or one that was made.
@@ -22,19 +24,14 @@ func IsRequestID(text string) bool { return requestID.MatchString(text) }
 // Traceparent is the header of W3C Trace Context that says which trace a request is part of.
 const Traceparent = "Traceparent"
 
-var traceparent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
-
-// traceOf is the id of the trace that a traceparent names; empty: it names none. One of a later
-// version may have more parts.
+// traceOf is the id of the trace that a traceparent names; empty: it names none.
 func traceOf(header []string) string {
-	if len(header) != 1 {
-		return ""
+	if len(header) == 1 {
+		if t, ok := tidemill.ParseTrace(header[0], ""); ok {
+			return hex.EncodeToString(t.ID[:])
+		}
 	}
-	m := traceparent.FindStringSubmatch(header[0])
-	if m == nil || m[1] == "ff" || m[1] == "00" && m[4] != "" || m[2] == strings.Repeat("0", 32) || m[3] == strings.Repeat("0", 16) {
-		return ""
-	}
-	return m[2]
+	return ""
 }
 
 // Identified gives a request its id, which its sender may have given, and the trace that it is part

@@ -103,6 +103,10 @@ func (a *Acceptor) Accept(ctx context.Context, raws [][]byte, may func(tenant st
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.o.Timeout)
 	defer cancel()
 	added := make([]queue.Added, len(jobs))
+	trace := tidemill.TraceIn(ctx)
+	for _, j := range jobs {
+		j.Header = trace.Put(j.Header)
+	}
 	if err := a.queue.Add(ctx, jobs, added); err != nil {
 		return nil, fmt.Errorf("queue %d events: %w", len(jobs), err)
 	}

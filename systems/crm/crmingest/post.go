@@ -40,7 +40,7 @@ func (x *exchange) post() *request.Problem {
 		x.Count(limited, len(raws))
 		return p
 	}
-	results, err := x.h.o.Acceptor.Accept(x.R.Context(), raws, func(of string) bool { return of == tenant })
+	results, err := x.h.o.Acceptor.Accept(x.Context(), raws, func(of string) bool { return of == tenant })
 	if err != nil {
 		x.Count(unkept, len(raws))
 		return x.unkept(err, len(raws))

@@ -272,6 +272,6 @@ func (w *wiring) endpoint(c *crmconfig.Settings, h *crmconfig.Handler) (*webhook
 	if err != nil {
 		return nil, err
 	}
-	o.Now, o.Connections = w.Now, max(c.Workers, 1)
+	o.Now, o.Tracer, o.Connections = w.Now, w.Tracer, max(c.Workers, 1)
 	return webhook.New(o)
 }

@@ -59,6 +59,8 @@ type Call struct {
 	Attempt int       // from 1
 	Replay  string    // the replay that asked for it; empty: not a replay
 
+	Trace *tidemill.Trace // of the event, under which a request goes on; nil: it is not followed
+
 	// Entry is a copy of the event's entry in the sync log. The handler's own transaction may
 	// end it (InTransaction), with the Result that it has here. Nil: the event has none.
 	// Committed says that it did.

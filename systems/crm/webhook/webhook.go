@@ -64,6 +64,7 @@ type Options struct {
 	Connections int               // open at once; 0: 100
 	Via         http.RoundTripper // sends the requests instead of the guarded network: for simulation
 	Now         func() time.Time  // nil: time.Now
+	Tracer      tidemill.Tracer   // takes a span of each request; nil: they have none
 }
 
 // Endpoint is a handler.Handler. It is safe for concurrent use.
@@ -105,7 +106,7 @@ func open(o Options) (*Endpoint, error) {
 	}
 	sink, err := httpsink.New(via, httpsink.Options{
 		Name: o.Name, URL: o.URL, Header: o.Header, Secrets: o.Hidden, Encode: encode, Auth: []httpsink.Auth{sign}, KeyHeader: "-",
-		Timeout: cmp.Or(o.Timeout, handler.DefaultTimeout), Idempotent: true, Judge: judge, Now: o.Now,
+		Timeout: cmp.Or(o.Timeout, handler.DefaultTimeout), Idempotent: true, Judge: judge, Now: o.Now, Tracer: o.Tracer,
 	})
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func message(c *handler.Call) (*tidemill.Message, error) {
 	body := append(make([]byte, 0, len(c.Event.Raw)+len(about)+24), `{"event":`...)
 	body = append(append(body, c.Event.Raw...), `,"profile":`...)
 	body = append(append(body, about...), '}')
-	m := &tidemill.Message{ID: c.Key(), Payload: body, Tries: c.Attempt - 1}
+	m := &tidemill.Message{ID: c.Key(), Payload: body, Tries: c.Attempt - 1, Trace: c.Trace}
 	if c.Replay != "" {
 		m.Header = append(m.Header, tidemill.Field{Name: []byte(ReplayHeader), Value: []byte(c.Replay)})
 	}

@@ -207,7 +207,7 @@ func (x *exchange) jobHeader() []tidemill.Field {
 		x.agent = append(x.agent[:0], strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")...)
 		f = append(f, tidemill.Field{Name: agentHeader, Value: x.agent})
 	}
-	return append(f, tidemill.Field{Name: receivedHeader, Value: appendMillis(x.stamp[:0], x.At.UTC())})
+	return x.Trace.Put(append(f, tidemill.Field{Name: receivedHeader, Value: appendMillis(x.stamp[:0], x.At.UTC())}))
 }
 
 // appendMillis appends a time in UTC as RFC 3339 has it, to the millisecond.

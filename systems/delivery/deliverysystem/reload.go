@@ -84,7 +84,7 @@ func (w *wiring) reload(sys *delivery.System, in *takings, d *stores) system.Pre
 		if err != nil {
 			return nil, err
 		}
-		p, err := sys.Prepare(ctx, delivery.Reload{Partners: c.Partners, Env: partner.Env{Secret: next.Secret}, Tenants: c.Limits(), Absent: absent(c)})
+		p, err := sys.Prepare(ctx, delivery.Reload{Partners: c.Partners, Env: partner.Env{Secret: next.Secret, Tracer: w.Tracer}, Tenants: c.Limits(), Absent: absent(c)})
 		if err != nil {
 			return nil, err
 		}

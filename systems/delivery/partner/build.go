@@ -41,6 +41,7 @@ type Env struct {
 	Resolver    *net.Resolver  // nil: the system's
 	Connections int            // at once; 0: 100
 	Now         func() time.Time
+	Tracer      tidemill.Tracer // takes a span of each request; nil: they have none
 }
 
 // Built is a partner that is ready to be delivered to.
@@ -139,7 +140,7 @@ func (p *Partner) options(e *Env, guard *httpguard.Guard) (o httpsink.Options, e
 	o = httpsink.Options{
 		Name: p.Name, Method: p.Method, KeyHeader: p.KeyHeader, Key: e.Key, Timeout: p.Timeout,
 		Batch:   httpsink.Batch{Items: p.Batch.Items, Bytes: p.Batch.Bytes, Head: []byte(p.Batch.Head), Between: []byte(p.Batch.Between), Tail: []byte(p.Batch.Tail)},
-		Observe: e.Observe, Turn: e.Turn, Now: e.Now,
+		Observe: e.Observe, Turn: e.Turn, Now: e.Now, Tracer: e.Tracer,
 		Idempotent: e.Deduplicated || p.Idempotent != nil && *p.Idempotent,
 	}
 	auth, more, err := p.Auth.build(e, guard, func(s string) (string, error) { return placed(s, p.Settings, url.PathEscape) })
