@@ -26,6 +26,23 @@ func (e *Engine) follow(tasks []*Task) {
 	}
 }
 
+// maxLinks is how many traces a span is of, beside its own.
+const maxLinks = 128
+
+// Link says that the message is of another trace, too: its span is linked to that, and exported where
+// that is sampled. Where messages are not followed it does nothing.
+func (t *Task) Link(to *tidemill.Trace) {
+	n := len(t.links)
+	if t.Trace == nil || n == maxLinks || n > 0 && t.links[n-1] == *to {
+		return
+	}
+	if t.links = append(t.links, *to); to.Sampled && !t.Trace.Sampled {
+		own := *t.Trace
+		own.Sampled = true
+		t.Trace = &own
+	}
+}
+
 // followed ends the spans of messages that were settled.
 func (d *settler) followed(tasks []*Task, ends []tidemill.Settlement) {
 	now := d.e.p.Now()
@@ -41,7 +58,7 @@ func (d *settler) followed(tasks []*Task, ends []tidemill.Settlement) {
 // spanOf is the span of a hand-out that has ended. It has ids of the message, and nothing of its
 // content.
 func (e *Engine) spanOf(t *Task, end *tidemill.Settlement, now time.Time) *tidemill.Span {
-	s := &tidemill.Span{Trace: *t.Trace, Name: "process " + e.p.Name, Kind: tidemill.SpanConsumer, Begin: t.came, End: now}
+	s := &tidemill.Span{Trace: *t.Trace, Name: "process " + e.p.Name, Kind: tidemill.SpanConsumer, Begin: t.came, End: now, Links: t.links}
 	if from, ok := tidemill.TraceOf(&t.Message); ok {
 		if s.Parent = from.Span; from.Span == s.Trace.Span { // not sampled: it has no span of its own yet
 			s.Trace = e.tracer.Under(&from)

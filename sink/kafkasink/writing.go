@@ -89,7 +89,7 @@ func (w *writing) record(i int, m *tidemill.Message, topic string) *kgo.Record {
 	if len(m.Key) > 0 {
 		r.Key = w.own(m.Key)
 	}
-	for _, f := range m.Header {
+	for _, f := range m.Trace.Put(m.Header) {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(f.Name), Value: w.own(f.Value)})
 	}
 	return r
@@ -106,7 +106,7 @@ func (w *writing) own(b []byte) []byte {
 func size(batch []*tidemill.Message) (n int) {
 	for _, m := range batch {
 		n += len(m.Payload) + len(m.Key)
-		for _, f := range m.Header {
+		for _, f := range m.Trace.Put(m.Header) {
 			n += len(f.Value)
 		}
 	}

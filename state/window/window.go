@@ -41,6 +41,7 @@ type Record struct {
 	ID        string // its own id within batch and kind
 	Qualifier string // tells apart records that share an id and are both to be kept; may be empty
 	Body      []byte // as received
+	Trace     string // under which it goes on, as a traceparent has it; empty: none. It is no part of what is checked
 	// Expect is how many records its batch will have, all kinds together, where that was
 	// announced; 0: it was not. The newest announced number counts, for the window that the
 	// record is in.

@@ -87,7 +87,7 @@ func (l *delivering) window(ctx context.Context, t *flow.Task) (tidemill.Count, 
 // grown, the delivery begins anew.
 func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[string]error) (count tidemill.Count, err error) {
 	x := l.s.sending(t.ID, record.ParseBatch(string(t.Key)))
-	x.refused = refused
+	x.refused, x.task, x.of = refused, t, t.Trace
 	if x.delivery, err = l.s.p.Out.Begin(ctx); err != nil {
 		return count, fmt.Errorf("begin to deliver window %s: %w", x.window, err)
 	}

@@ -89,6 +89,9 @@ func (l *storing) decode(m *tidemill.Message, r *stored) error {
 	if r.Record, err = record.ToWindow(batch, kind, m.Payload, &l.read); err != nil {
 		return err
 	}
+	if m.Trace != nil && (m.Trace.Sampled || m.Get(tidemill.Traceparent) != nil) {
+		r.Trace = m.Trace.String()
+	}
 	if l.s.o.Expect != "" {
 		r.Expect = expected(m.Get(l.s.o.Expect))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/record"
@@ -23,6 +24,7 @@ type part struct {
 	count    tidemill.Count
 	memory   []*tidemill.Message // for messages
 	bytes    []byte              // their keys and payloads, one behind the other
+	spans    []tidemill.Span     // of the messages that are followed
 }
 
 // keptBytes is how much memory of a part is kept for reuse: several pages, as processing makes
@@ -43,7 +45,7 @@ func (p *part) reset() {
 	if p.bytes = p.bytes[:0]; cap(p.bytes) > keptBytes {
 		p.bytes = nil
 	}
-	p.messages, p.bodies, p.letters, p.refused, p.count = p.messages[:0], p.bodies[:0], nil, nil, tidemill.Count{}
+	p.messages, p.bodies, p.letters, p.refused, p.count, p.spans = p.messages[:0], p.bodies[:0], nil, nil, tidemill.Count{}, p.spans[:0]
 }
 
 // add makes the message of an outgoing record.
@@ -63,6 +65,9 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 	p.bytes = it.Record.AppendOut(p.bytes)
 	to := len(p.bytes)
 	*m = tidemill.Message{ID: x.sent(id), Type: r.Kind, To: x.s.o.Topics.of(it.Kind), Key: p.bytes[from:key:key], Payload: p.bytes[key:to:to], Header: x.header}
+	if r.Trace != "" && x.s.o.Tracer != nil {
+		p.follow(x, r, m)
+	}
 	p.messages, p.bodies = append(p.messages, m), append(p.bodies, r.Body)
 	p.count.Delivered++
 }
@@ -71,11 +76,16 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 func (p *part) die(x *sending, r *window.Record, err error) {
 	p.letters = append(p.letters, x.letter(x.idOf(r), r.Kind, r.Body, err))
 	p.count.Dead++
+	if x.s.o.Tracer != nil {
+		x.died(x.idOf(r), r.Kind, r.Trace, err)
+	}
 }
 
 // sending sends one window's parts to their topics, one after the other.
 type sending struct {
 	s        *System
+	task     *flow.Task      // the window's; for its lane
+	of       *tidemill.Trace // the window's; nil: it is not followed
 	delivery Delivery
 	window   string // as operators see it
 	name     string // of the window in the names of messages, and of dead letters
@@ -169,7 +179,10 @@ func (x *sending) remember(p *part) {
 }
 
 // write makes a part durable: its dead letters, and its messages.
-func (x *sending) write(ctx context.Context, p *part) error {
+func (x *sending) write(ctx context.Context, p *part) (err error) {
+	if len(p.spans) > 0 {
+		defer func() { x.followed(p, err) }()
+	}
 	if len(p.messages) > 0 {
 		if err := x.delivery.Write(ctx, p.messages); err != nil {
 			if err = x.judge(ctx, p, err); err != nil {
@@ -203,6 +216,9 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 			p.letters = append(p.letters, x.letter(id, m.Type, p.bodies[f.Index], f.Err))
 			p.count.Delivered--
 			p.count.Dead++
+			if t, _ := tidemill.TraceOf(m); x.s.o.Tracer != nil && !t.Sampled {
+				x.died(id, m.Type, string(m.Get(tidemill.Traceparent)), f.Err)
+			}
 		case tidemill.RateLimit, tidemill.Credentials:
 			told = f.Err
 		default:

@@ -97,6 +97,7 @@ type Options struct {
 	Now  func() time.Time // nil: time.Now
 	Seed uint64           // of chance; 0: from chance
 
+	Tracer  tidemill.Tracer // takes the spans of records in windows; nil: they have none
 	Observe func(stage string, messages int, took time.Duration, err error)
 	Settled func(pipeline string, ends []tidemill.Settlement)
 }

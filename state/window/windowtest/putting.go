@@ -3,6 +3,7 @@ package windowtest
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ var putting = []testcase{
 		"ids come from outside: none may take another's place", nil, tellsApart},
 	{"keeps every byte",
 		"a record is delivered as it was received", nil, keepsBytes},
+	{"keeps the trace that a record was put with last",
+		"what is made of a record goes on under its sender's trace", nil, keepsTraces},
 	{"keeps nothing of the caller's memory",
 		"a poll's memory is used again for the next", nil, copies},
 	{"takes many records of many batch ids at once",
@@ -158,6 +161,32 @@ func keepsBytes(f *fixture) {
 	f.sweep(1)
 	m := f.take(1)[0]
 	f.has(f.read(m, 2), rs...)
+	f.apply(m, delivered)
+}
+
+func keepsTraces(f *fixture) {
+	const a, b = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b8-00"
+	traced := func(id, trace string) window.Record {
+		r := rec("b", id, "body of "+id)
+		r.Trace = trace
+		return r
+	}
+	rs := []window.Record{traced("0", ""), traced("1", a), traced("2", a), traced("3", ""), traced("4", b), traced("5", a)}
+	f.fresh(rs...)
+	changed := []window.Record{traced("1", ""), traced("3", b), traced("6", a)} // which are in another blob
+	if err := f.Store.Put(f.Context(), changed, nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Advance(length)
+	f.sweep(1)
+	m := f.take(1)[0]
+	got := map[string]string{}
+	for _, r := range f.read(m, 2) {
+		got[r.ID] = r.Trace
+	}
+	if want := map[string]string{"0": "", "1": "", "2": a, "3": b, "4": b, "5": a, "6": a}; !maps.Equal(got, want) {
+		f.Errorf("the traces are %v, want %v", got, want)
+	}
 	f.apply(m, delivered)
 }
 

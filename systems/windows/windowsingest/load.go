@@ -16,7 +16,8 @@ type load struct {
 	id     string // as the request says it; empty: it does not
 	batch  record.Batch
 	kind   record.Kind
-	expect int // records the batch will have; 0: nobody told
+	expect int    // records the batch will have; 0: nobody told
+	trace  string // of the request; empty: none
 
 	read    record.Record
 	records []window.Record // that are good, and are to be stored
@@ -52,7 +53,7 @@ func (l *load) judge(raws []raw, lines bool) error {
 		r, err := record.ToWindow(l.batch, l.kind, raw.bytes, &l.read)
 		switch {
 		case err == nil:
-			r.Expect = l.expect
+			r.Expect, r.Trace = l.expect, l.trace
 			l.records = append(l.records, r)
 		case !lines && !isJSON(raw.bytes):
 			return &broken{l.index, err}

@@ -62,6 +62,9 @@ func (x *exchange) post(kind record.Kind) *request.Problem {
 // load is what the request says beside its body.
 func (x *exchange) load(kind record.Kind) (*load, *request.Problem) {
 	l := &load{kind: kind}
+	if x.Trace != nil {
+		l.trace = x.Trace.String()
+	}
 	query, err := url.ParseQuery(x.R.URL.RawQuery)
 	if err != nil {
 		return nil, request.Refuse(http.StatusBadRequest, "bad_query", "the query of the URL cannot be read: escape what is in it, such as ?batch=a%%20b")

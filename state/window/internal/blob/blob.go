@@ -16,7 +16,9 @@ import (
 
 // A blob's data are a head and records. The head is the number of records (three bytes), their form
 // (one), and their uncompressed length (four), the lowest byte first; scripts read it. A
-// record is key and body with their lengths before them, and the checksum of both.
+// record is key and body with their lengths before them, and the checksum of both. Behind the records
+// are the traces of those that have one: the number of the record, from 0, and the trace with its
+// length before it.
 const (
 	head       = 8
 	MaxRecords = 500       // of one blob at most
@@ -46,11 +48,19 @@ func DigestOf(key []byte) (d Digest) {
 
 // packer is memory for blobs being made.
 type packer struct {
-	raw   []byte // framed records
-	small []byte // the compressed ones
+	raw    []byte // framed records
+	small  []byte // the compressed ones
+	traces []byte // of the records in raw
 }
 
 var packers = sync.Pool{New: func() any { return new(packer) }}
+
+// trace notes the trace of record n of a blob.
+func (p *packer) trace(n int, trace string) {
+	if trace != "" {
+		p.traces = wire.AppendString(binary.AppendUvarint(p.traces, uint64(n)), trace)
+	}
+}
 
 // free keeps memory for others, unless a large record has made it large.
 func (p *packer) free() {
@@ -61,6 +71,7 @@ func (p *packer) free() {
 
 // data makes the data of the framed records in p.raw, in new memory.
 func (p *packer) data(records int) []byte {
+	p.raw, p.traces = append(p.raw, p.traces...), p.traces[:0]
 	form, body := byte(plain), p.raw
 	if len(p.raw) >= packFrom {
 		if n := s2.MaxEncodedLen(len(p.raw)); cap(p.small) < n {
@@ -113,6 +124,7 @@ func frame(b, key, body []byte, sum uint64) []byte {
 // Stored is a record that was read.
 type Stored struct {
 	Key, Body []byte // parts of the blob
+	Trace     string
 	sum       uint64
 }
 
@@ -137,7 +149,29 @@ func Read(data []byte) []Stored {
 		b = b[SumBytes:]
 		rs = append(rs, r)
 	}
+	if len(rs) == n {
+		readTraces(rs, b)
+	}
 	return rs
+}
+
+// readTraces gives records the traces behind them.
+func readTraces(rs []Stored, b []byte) {
+	for len(b) > 0 {
+		i, k := binary.Uvarint(b)
+		if k <= 0 || i >= uint64(len(rs)) {
+			return
+		}
+		trace, rest, ok := cut(b[k:])
+		if !ok {
+			return
+		}
+		if b = rest; i > 0 && rs[i-1].Trace == string(trace) {
+			rs[i].Trace = rs[i-1].Trace // as most have that came together
+		} else {
+			rs[i].Trace = string(trace)
+		}
+	}
 }
 
 // cut takes what AppendString wrote from the front.
@@ -152,7 +186,7 @@ func cut(b []byte) (part, rest []byte, ok bool) {
 // Record is the record as it is shown. Its body lies beside those of its blob, since a
 // reader of one record reads them all; keeping one keeps up to maxBytes.
 func (r *Stored) Record(batch string) window.Record {
-	out := window.Record{Batch: batch, Body: r.Body}
+	out := window.Record{Batch: batch, Body: r.Body, Trace: r.Trace}
 	if !entry.ReadKey(r.Key, &out) {
 		out.ID, out.Damaged = string(r.Key), window.Mixed
 	}

@@ -83,6 +83,7 @@ func (g *Group) Pack(records []window.Record, keep []bool) (blobs []Blob) {
 	p := packers.Get().(*packer)
 	defer p.free()
 	names := make([]byte, 0, len(g.last)*nameBytes)
+	p.traces = p.traces[:0]
 	p.raw = slices.Grow(p.raw[:0], min(g.Bytes, maxBytes+maxBytes/4))
 	var key []byte
 	var b Blob
@@ -102,6 +103,7 @@ func (g *Group) Pack(records []window.Record, keep []bool) (blobs []Blob) {
 		sum := entry.Sum(key, r.Body)
 		names = binary.LittleEndian.AppendUint64(append(names, g.Digest[n][:]...), sum)
 		p.raw = frame(p.raw, key, r.Body, sum)
+		p.trace(b.Records, r.Trace)
 		b.Bytes += len(r.Body)
 		if b.Records++; b.Records == MaxRecords || len(p.raw) >= maxBytes {
 			flush()
@@ -116,7 +118,7 @@ func (g *Group) Pack(records []window.Record, keep []bool) (blobs []Blob) {
 func Without(data []byte, gone map[Digest]bool) (b Blob, less int) {
 	p := packers.Get().(*packer)
 	defer p.free()
-	p.raw = p.raw[:0]
+	p.raw, p.traces = p.raw[:0], p.traces[:0]
 	for _, r := range Read(data) {
 		d := DigestOf(r.Key)
 		if gone[d] {
@@ -124,6 +126,7 @@ func Without(data []byte, gone map[Digest]bool) (b Blob, less int) {
 			continue
 		}
 		p.raw = frame(p.raw, r.Key, r.Body, r.sum)
+		p.trace(b.Records, r.Trace)
 		b.Names = binary.LittleEndian.AppendUint64(append(b.Names, d[:]...), r.sum)
 		b.Records, b.Bytes = b.Records+1, b.Bytes+len(r.Body)
 	}
