@@ -32,6 +32,7 @@ type anApp struct {
 	status int
 	asked  map[string]int    // by webhook-id
 	took   map[string]string // bodies that it answered 200, likewise
+	parent string            // traceparent of the last request
 }
 
 func newApp(t *testing.T) *anApp {
@@ -41,6 +42,7 @@ func newApp(t *testing.T) *anApp {
 		b, err := io.ReadAll(r.Body)
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		a.parent = r.Header.Get("Traceparent")
 		id := r.Header.Get("Webhook-Id")
 		signed := strings.HasPrefix(r.Header.Get("Webhook-Signature"), "v1,") && r.Header.Get("Authorization") == "Bearer canary"
 		if a.asked[id]++; err == nil && signed && a.status == http.StatusOK {
@@ -63,6 +65,13 @@ func (a *anApp) of(id string) (asked int, took string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.asked[id], a.took[id]
+}
+
+// traced is what the last request said of its trace.
+func (a *anApp) traced() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.parent
 }
 
 const crmConfig = `

@@ -55,7 +55,7 @@ type Options struct {
 	Topic   func(*tidemill.Message) (string, error)
 	QoS     QoS
 	Retain  bool          // the broker keeps the last message of each topic
-	Headers bool          // a message's Header becomes user properties, in MQTT 5; they must be UTF-8
+	Headers bool          // a message's Header becomes user properties, in MQTT 5; they must be UTF-8. Its Trace always does
 	Expiry  time.Duration // how long the broker may keep a message for an absent receiver, in MQTT 5; 0: for ever
 }
 
@@ -112,6 +112,7 @@ func (s *Sink) Write(ctx context.Context, batch []*tidemill.Message) error {
 		if s.o.Headers {
 			out.User = m.Header
 		}
+		out.User = m.Trace.Put(out.User)
 		o.messages = append(o.messages, out)
 		o.index = append(o.index, i)
 	}

@@ -28,9 +28,9 @@ func appendMessage(dst []byte, m *tidemill.Message) []byte {
 // appendData appends the data of an entry as JSON. Its field payload is the data: byte for byte
 // if it is valid JSON of any kind, else as a JSON string of its text. An entry without that
 // field becomes an object of all its fields, in their order. A message without fields is its
-// payload.
+// payload, and so is one that has nothing but its trace beside it.
 func appendData(dst []byte, m *tidemill.Message) []byte {
-	if len(m.Header) == 0 {
+	if onlyTraced(m) {
 		return appendValue(dst, m.Payload)
 	}
 	for i := range m.Header {
@@ -53,6 +53,18 @@ func appendData(dst []byte, m *tidemill.Message) []byte {
 		dst = appendText(dst, f.Value)
 	}
 	return append(dst, '}')
+}
+
+// onlyTraced says that a message has no fields but those of a trace. The payload of an entry with a
+// single field is that field.
+func onlyTraced(m *tidemill.Message) bool {
+	for i := range m.Header {
+		f := &m.Header[i]
+		if name := string(f.Name); name != tidemill.Traceparent && name != tidemill.Tracestate || string(f.Value) == string(m.Payload) {
+			return false
+		}
+	}
+	return len(m.Header) == 0 || m.Payload != nil
 }
 
 // appendValue appends JSON bytes unchanged, and others as a string.

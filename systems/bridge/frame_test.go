@@ -85,6 +85,23 @@ func TestAMessageWithoutFieldsIsItsPayload(t *testing.T) {
 	}
 }
 
+func TestATraceBesideAPayloadIsNoData(t *testing.T) {
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	m := entry("traceparent", trace, "tracestate", "a=1")
+	m.Payload = []byte(`{"x":1}`)
+	if got, want := string(appendData(nil, m)), `{"x":1}`; got != want {
+		t.Errorf("of a job: %s, want %s", got, want)
+	}
+	of := entry("traceparent", trace) // as a source makes it of an entry with a single field
+	of.Payload = of.Header[0].Value
+	if got, want := string(appendData(nil, of)), `{"traceparent":"`+trace+`"}`; got != want {
+		t.Errorf("of an entry with nothing else: %s, want %s", got, want)
+	}
+	if got, want := string(appendData(nil, entry("a", "1", "traceparent", trace))), `{"a":"1","traceparent":"`+trace+`"}`; got != want {
+		t.Errorf("of an entry with fields: %s, want %s", got, want)
+	}
+}
+
 func TestDeepNestingEndsNothing(t *testing.T) {
 	for _, n := range []int{100, 9_999, 60_000, 5_000_000} {
 		deep := strings.Repeat("[", n) + strings.Repeat("]", n)

@@ -143,7 +143,7 @@ func (x *exchange) judge(m event.Meta, most int) {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		j.ID = ids[36*i : 36*i+36]
-		j.Header = b.fields[i : i+1 : i+1]
+		j.Header = x.Trace.Put(b.fields[i : i+1 : i+1])
 		b.refs = append(b.refs, j)
 	}
 	b.refused = len(b.verdicts) - len(b.jobs)

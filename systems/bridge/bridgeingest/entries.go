@@ -93,7 +93,7 @@ func (x *exchange) take() *request.Problem {
 		default:
 			ids[i] = fmt.Sprintf("%s/%d", key, i)
 		}
-		jobs[i] = &tidemill.Message{ID: ids[i], To: x.o.Queue, Payload: p, Time: x.At}
+		jobs[i] = &tidemill.Message{ID: ids[i], To: x.o.Queue, Payload: p, Time: x.At, Header: x.Trace.Put(nil)}
 	}
 	if err := x.o.Add.Add(x.R.Context(), jobs, nil); err != nil {
 		p := &request.Problem{Status: http.StatusServiceUnavailable, Text: "the entries could not be stored: " + err.Error(), After: 1}
