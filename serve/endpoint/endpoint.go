@@ -76,6 +76,8 @@ type core struct {
 	stats   *stats
 	minutes Meter
 	running atomic.Int64 // requests
+
+	perMinute atomic.Int64 // Limits.PerMinute, as it is now
 }
 
 // Header is one of an answer; its values are never written to.
@@ -105,6 +107,7 @@ func New[X Asked](p Protocol[X], o *Options, l *Limits) (*Frame[X], error) {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	f.minutes = NewMeter(o.Now)
+	f.LimitTo(l.PerMinute)
 	f.Bodies = request.NewBodies(request.Limits{Memory: l.Memory, Ratio: l.Ratio, Time: l.Time, Trusted: o.TrustProxy})
 	f.pool.New = func() any { return p.New() }
 	return f, nil
@@ -112,6 +115,13 @@ func New[X Asked](p Protocol[X], o *Options, l *Limits) (*Frame[X], error) {
 
 // Running is how many requests are under way.
 func (c *core) Running() int64 { return c.running.Load() }
+
+// LimitTo changes how many of one sender are taken in a minute: as Limits.PerMinute; 0: any number.
+// What was counted in this minute stays counted.
+func (c *core) LimitTo(perMinute int) { c.perMinute.Store(int64(perMinute)) }
+
+// PerMinute is how many are taken.
+func (c *core) PerMinute() int { return int(c.perMinute.Load()) }
 
 // ForgetKeys has all keys asked for anew, because the projects changed.
 func (f *Frame[X]) ForgetKeys() {

@@ -127,7 +127,7 @@ func (x *Exchange) Reserve(n int64) *request.Problem {
 // whole minute's is let in where it is a minute's first. Back takes them out again.
 func (x *Exchange) Admit(name string, n int, tooMany string) (back func(), p *request.Problem) {
 	c, ctx := x.core, x.R.Context()
-	l := Limit{c.limits.PerMinute, time.Minute}
+	l := Limit{c.PerMinute(), time.Minute}
 	if l.Count <= 0 {
 		return func() {}, nil
 	}

@@ -9,7 +9,8 @@ import (
 func TestMinutes(t *testing.T) {
 	now := time.Date(2026, 11, 21, 19, 0, 20, 0, time.UTC)
 	clock := func() time.Time { return now }
-	x := &Exchange{R: httptest.NewRequest("POST", "/", nil), core: &core{o: &Options{Now: clock}, limits: &Limits{PerMinute: 10}, minutes: NewMeter(clock)}}
+	x := &Exchange{R: httptest.NewRequest("POST", "/", nil), core: &core{o: &Options{Now: clock}, minutes: NewMeter(clock)}}
+	x.core.LimitTo(10)
 	admit := func(name string, n int, want bool) (back func()) {
 		t.Helper()
 		back, p := x.Admit(name, n, "too many")
@@ -37,6 +38,13 @@ func TestMinutes(t *testing.T) {
 	}
 	first()
 	admit("a", 10, true)
+	x.core.LimitTo(12) // what was counted stays counted
+	if _, p := x.Admit("a", 3, "too many"); p == nil {
+		t.Error("what was counted is forgotten with another limit")
+	}
+	admit("a", 2, true)
+	x.core.LimitTo(0)
+	admit("a", 100, true)
 }
 
 func TestTheMeterIsBounded(t *testing.T) {

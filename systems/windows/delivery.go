@@ -96,7 +96,7 @@ func (l *delivering) attempt(ctx context.Context, t *flow.Task, refused map[stri
 		x.again = fmt.Sprintf(".%d", replays)
 	}
 	defer x.wait() // nothing outlives the attempt
-	run := l.s.p.Chain.Begin(x.batch.ID())
+	run := l.s.chain.Load().Begin(x.batch.ID())
 	if l.records == nil {
 		l.records, l.items = make([]window.Record, l.s.o.Page), make([]process.Item, l.s.o.Page)
 	}

@@ -30,7 +30,12 @@ func (s *System) Put(ctx context.Context, records []window.Record, kept []window
 }
 
 // Processors say what each processor has done since the start; "read" is the first.
-func (s *System) Processors() []process.Stats { return s.p.Chain.Stats() }
+func (s *System) Processors() []process.Stats { return s.chain.Load().Stats() }
+
+// Process has other processors in force. A window whose delivery has begun ends by those that it began
+// with; one that is tried again goes by the new ones, from its first record on. Processors whose names
+// stay go on counting.
+func (s *System) Process(next *process.Chain) { s.chain.Store(next.Counting(s.chain.Load())) }
 
 // Stats is the state of the system.
 type Stats struct {

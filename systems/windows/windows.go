@@ -157,6 +157,7 @@ type System struct {
 	sources map[string]tidemill.Source // by pipeline
 	closed  atomic.Uint64              // windows that sweep has closed
 	memory  memory                     // of the store's books
+	chain   atomic.Pointer[process.Chain]
 }
 
 // New puts the system together. It refuses a configuration that cannot work.
@@ -185,6 +186,7 @@ func newSystem(p Parts, o Options) (*System, error) {
 		}
 	}
 	s := &System{p: p, o: o, sources: map[string]tidemill.Source{}}
+	s.chain.Store(p.Chain)
 	pipelines, err := s.pipelines()
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ type Settings struct {
 
 	PerSecond       float64 `yaml:"per_second" reload:"true" env:"TIDEMILL_CRM_PER_SECOND" default:"100" help:"events a second, of all instances together; 0: no limit" range:"[0,1000000]"`
 	TenantPerSecond float64 `yaml:"tenant_per_second" reload:"true" env:"TIDEMILL_CRM_TENANT_PER_SECOND" default:"50" help:"events a second of each tenant, of all instances together; 0: no limit" range:"[0,1000000]"`
-	RateLimit       int     `yaml:"rate_limit" env:"TIDEMILL_CRM_RATE_LIMIT" default:"0" help:"events a minute that this instance takes of one tenant; more are answered 429; 0: any number" range:"[0,100000000]"`
+	RateLimit       int     `yaml:"rate_limit" reload:"true" env:"TIDEMILL_CRM_RATE_LIMIT" default:"0" help:"events a minute that this instance takes of one tenant; more are answered 429; 0: any number" range:"[0,100000000]"`
 	QueueMax        int     `yaml:"queue_max" env:"TIDEMILL_CRM_QUEUE_MAX" default:"10000000" help:"events that may wait; more are answered 503" range:"[1,)"`
 	Shards          int     `yaml:"shards" env:"TIDEMILL_CRM_SHARDS" default:"1" help:"parts that the queue is spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while jobs wait" range:"[1,64]"`
 
@@ -54,7 +54,7 @@ type Settings struct {
 	BullMQ      BullMQ     `yaml:"bullmq"`
 
 	Tenants  []Tenant  `yaml:"tenants" reload:"true" help:"tenants, their keys and limits"`
-	Handlers []Handler `yaml:"handlers" reload:"true" help:"what is done with which events"`
+	Handlers []Handler `yaml:"handlers" reload:"true" stored:"handler" help:"what is done with which events"`
 
 	c *config.Loaded // that they are a part of
 }

@@ -142,7 +142,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Operations: (&crmapi.API{Common: w.Common, CRM: sys}).Operations(),
 		Finder:     &crmapi.Finder{CRM: sys, Queues: stores.queues, Tenants: w.tenantNames, Now: o.Now},
 		API:        func(api *admin.Parts) { share(api, stores) },
-		Reload:     w.reload(sys, tenants, stores),
+		Reload:     w.reload(sys, endpoint, tenants, stores),
 	}, nil
 }
 

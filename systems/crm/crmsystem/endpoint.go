@@ -2,7 +2,6 @@ package crmsystem
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/google/uuid"
 
@@ -16,7 +15,7 @@ import (
 )
 
 // ingestAPI makes the ingest API of CRM.
-func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, tenants *system.Swapped, s *stores) (http.Handler, error) {
+func (w *wiring) ingestAPI(ctx context.Context, sys *crm.System, tenants *system.Swapped, s *stores) (*crmingest.Handler, error) {
 	if len(w.own.Tenants) == 0 { // they are the projects
 		if w.Projects == nil {
 			w.Projects = s.projects

@@ -8,10 +8,11 @@ import (
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmconfig"
+	"github.com/tidemill/tidemill/systems/crm/crmingest"
 )
 
 // reload prepares another configuration: handlers, tenants with their keys, and limits.
-func (w *wiring) reload(sys *crm.System, tenants *system.Swapped, s *stores) system.Prepare {
+func (w *wiring) reload(sys *crm.System, endpoint *crmingest.Handler, tenants *system.Swapped, s *stores) system.Prepare {
 	return func(ctx context.Context, next *config.Loaded) (*system.Prepared, error) {
 		c := crmconfig.Of(next)
 		if (len(c.Tenants) == 0) != (len(w.own.Tenants) == 0) {
@@ -34,6 +35,7 @@ func (w *wiring) reload(sys *crm.System, tenants *system.Swapped, s *stores) sys
 			Commit: func() {
 				commit()
 				tenants.Put(all)
+				endpoint.LimitTo(c.RateLimit)
 				w.ends() // idle connections: requests that have begun go on
 				w.ends = ends
 			},

@@ -33,7 +33,7 @@ type Settings struct {
 	DeadMax    int           `yaml:"dead_max" env:"TIDEMILL_DELIVERY_DEAD_MAX" default:"1000000" help:"dead letters that a queue may have; when full, it waits" range:"[1,)"`
 	Shards     int           `yaml:"shards" env:"TIDEMILL_DELIVERY_SHARDS" default:"1" help:"parts that queues are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while jobs wait" range:"[1,64]"`
 	LowFrom    int           `yaml:"low_from" env:"TIDEMILL_DELIVERY_LOW_FROM" default:"100" help:"requests of so many events or more go to ingest.low" range:"[1,)"`
-	PublicRate int           `yaml:"public_rate" env:"TIDEMILL_DELIVERY_PUBLIC_RATE" default:"1000" help:"requests a minute that an address may send to the public endpoints; 0: no limit" range:"[0,)"`
+	PublicRate int           `yaml:"public_rate" reload:"true" env:"TIDEMILL_DELIVERY_PUBLIC_RATE" default:"1000" help:"requests a minute that an address may send to the public endpoints; 0: no limit" range:"[0,)"`
 
 	RedisHost     string          `yaml:"redis_host" env:"REDIS_HOST" help:"host of the Redis, where redis.url is not set"`
 	RedisPort     int             `yaml:"redis_port" env:"REDIS_PORT" default:"6379" help:"its port" range:"[1,65535]"`
@@ -42,9 +42,9 @@ type Settings struct {
 
 	BullMQ BullMQ `yaml:"bullmq"`
 
-	Sites    []Site            `yaml:"sites" reload:"true" help:"sites, their keys and limits"`
+	Sites    []Site            `yaml:"sites" reload:"true" stored:"site" help:"sites, their keys and limits"`
 	Queues   []Rule            `yaml:"queues" reload:"true" help:"which queue of the ingest API takes which events; the first rule that holds"`
-	Partners []partner.Partner `yaml:"partners" reload:"true" help:"partners that events are delivered to"`
+	Partners []partner.Partner `yaml:"partners" reload:"true" stored:"partner" help:"partners that events are delivered to"`
 
 	c *config.Loaded // that they are a part of
 }

@@ -12,8 +12,8 @@ import (
 
 // admitAddress counts a request that comes without a key.
 func (x *exchange) admitAddress() *request.Problem {
-	l := endpoint.Limit{Count: x.h.o.Limits.PerMinute, Per: time.Minute}
-	if l.Count < 0 {
+	l := endpoint.Limit{Count: x.h.PerMinute(), Per: time.Minute}
+	if l.Count <= 0 {
 		return nil
 	}
 	s, err := x.h.o.Meter.Admit(x.R.Context(), "address/"+x.address(), 1, l)

@@ -120,7 +120,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		}},
 		Operations: (&deliveryapi.API{Common: w.Common, Delivery: sys, Trials: sys, Config: w.InForce, Take: handler.Accept}).Operations(),
 		Finder:     &deliveryapi.Finder{Common: w.Common, Delivery: sys, Accept: acceptor, Sites: func() []string { return deliveryapi.Sites(w.InForce()) }, Now: o.Now},
-		Reload:     w.reload(sys, in, stores),
+		Reload:     w.reload(sys, handler, in, stores),
 		API: func(api *admin.Parts) {
 			api.Queues = stores.queues
 			api.AddLetters(delivery.Name, stores.letters)

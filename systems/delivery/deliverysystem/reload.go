@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconfig"
@@ -73,12 +74,12 @@ func absent(c *deliveryconfig.Settings) func(site string) bool {
 	return func(site string) bool { return !skip[site] }
 }
 
-// reload prepares another configuration: sites with their keys, rules of queues, and partners.
-func (w *wiring) reload(sys *delivery.System, in *takings, d *stores) system.Prepare {
+// reload prepares another configuration: sites with their keys, rules of queues, partners, and the limit of the public endpoints.
+func (w *wiring) reload(sys *delivery.System, handler *deliveryingest.Handler, in *takings, d *stores) system.Prepare {
 	return func(ctx context.Context, next *config.Loaded) (*system.Prepared, error) {
 		c := deliveryconfig.Of(next)
-		if (len(c.Sites) == 0) != (len(in.Load().sites) == 0) {
-			return nil, errors.New("delivery.sites: whether projects are the sites, or sites are configured, is decided at the start: restart")
+		if d.projects != nil && sys.State() != flow.Idle && (len(c.Sites) == 0) != (len(in.Load().sites) == 0) {
+			return nil, errors.New("delivery.sites: whether the projects of the embedded database are the sites, or sites are configured, is decided at the start: let the file have the first site, or the last one not, and restart")
 		}
 		t, err := w.takingOf(ctx, c, d)
 		if err != nil {
@@ -90,6 +91,7 @@ func (w *wiring) reload(sys *delivery.System, in *takings, d *stores) system.Pre
 		}
 		return &system.Prepared{Undo: p.Undo, Commit: func() {
 			in.put(t)
+			handler.LimitTo(c.PublicRate)
 			p.Commit()
 		}}, nil
 	}

@@ -28,13 +28,13 @@ type Options struct {
 // Chain runs processors in order. It is safe for concurrent use.
 type Chain struct {
 	steps []*step
-	read  counters
+	read  *counters
 	o     Options
 }
 
 type step struct {
 	Step
-	counters counters
+	counters *counters
 }
 
 // New makes a chain. Without steps records are read, and nothing else happens to them.
@@ -45,7 +45,7 @@ func New(steps []Step, o Options) (*Chain, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Chain{o: o}
+	c := &Chain{o: o, read: &counters{}}
 	names := map[string]bool{Reading: true}
 	for i, s := range steps {
 		switch {
@@ -59,9 +59,22 @@ func New(steps []Step, o Options) (*Chain, error) {
 			return nil, fmt.Errorf("process chain: step %s: %s is no kind of records", s.Processor.Name(), s.Kind)
 		}
 		names[s.Processor.Name()] = true
-		c.steps = append(c.steps, &step{Step: s})
+		c.steps = append(c.steps, &step{s, &counters{}})
 	}
 	return c, nil
+}
+
+// Counting is a chain whose steps go on counting where those of another chain are that have their names.
+func (c *Chain) Counting(other *Chain) *Chain {
+	c.read = other.read
+	for _, s := range c.steps {
+		for _, was := range other.steps {
+			if was.Processor.Name() == s.Processor.Name() {
+				s.counters = was.counters
+			}
+		}
+	}
+	return c
 }
 
 // Reading is the name of the step that reads stored records.

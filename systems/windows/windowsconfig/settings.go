@@ -44,7 +44,7 @@ type Settings struct {
 	Transaction   time.Duration `yaml:"transaction_timeout" env:"TIDEMILL_WINDOWS_TRANSACTION_TIMEOUT" default:"5m" range:"[1s,1h]" help:"a window's transaction is given up by the brokers after it: longer than the processors need for the largest window; their transaction.max.timeout.ms, 15 minutes as shipped, bounds it"`
 	SentenceID    bool          `yaml:"sentence_id" env:"TIDEMILL_WINDOWS_SENTENCE_ID" default:"false" help:"the index has a document for each sentence of a mention, not one for all" allow:"true|false"`
 	Retry         Retry         `yaml:"retry"`
-	RateLimit     int           `yaml:"rate_limit" env:"TIDEMILL_WINDOWS_RATE_LIMIT" default:"0" range:"[0,1000000000]" help:"records a minute that a project may send by HTTP; more are answered 429; 0: any number"`
+	RateLimit     int           `yaml:"rate_limit" reload:"true" env:"TIDEMILL_WINDOWS_RATE_LIMIT" default:"0" range:"[0,1000000000]" help:"records a minute that a project may send by HTTP; more are answered 429; 0: any number"`
 	QueueMax      int           `yaml:"queue_max" env:"TIDEMILL_WINDOWS_QUEUE_MAX" default:"10000000" range:"[1,)" help:"without Kafka: records that may wait for the index; when there are more, delivery waits. More than the largest window has, which is delivered as a whole"`
 	DeadMax       int           `yaml:"dead_max" env:"TIDEMILL_WINDOWS_DEAD_MAX" default:"1000000" range:"[1,)" help:"dead letters that are kept; when full, work waits"`
 	Shards        int           `yaml:"shards" env:"TIDEMILL_WINDOWS_SHARDS" default:"1" range:"[1,64]" help:"parts that windows are spread over in a Redis Cluster; all instances need the same number, and it cannot be changed while there are windows"`
@@ -60,7 +60,7 @@ type Settings struct {
 	Files  Files      `yaml:"files"`
 	Search Search     `yaml:"search"`
 
-	Processors []Processor `yaml:"processors" help:"what is done with the records of a window before they are sent, in this order"`
+	Processors []Processor `yaml:"processors" reload:"true" help:"what is done with the records of a window before they are sent, in this order"`
 
 	c *config.Loaded // that they are a part of
 }

@@ -207,7 +207,7 @@ func (x *exchange) authenticate() *request.Problem {
 
 // admit counts records in the project's minute, or refuses them. back takes them out again.
 func (x *exchange) admit(n int) (back func(), p *request.Problem) {
-	back, p = x.Admit(x.project.String(), n, fmt.Sprintf("the records of this minute are used up, or would be with these: at most %d are taken in a minute", x.h.o.Limits.PerMinute))
+	back, p = x.Admit(x.project.String(), n, fmt.Sprintf("the records of this minute are used up, or would be with these: at most %d are taken in a minute", x.h.PerMinute()))
 	if p != nil {
 		x.Count(limited, n)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // ingestAPI makes the ingest API of the windows system, and opens the ports that it is asked to have.
-func (h *wiring) ingestAPI(ctx context.Context, s *stores) error {
+func (h *wiring) ingestAPI(ctx context.Context, s *stores) (*windowsingest.Handler, error) {
 	c := h.Config
 	w := h.own
 	spool := ""
@@ -23,7 +23,7 @@ func (h *wiring) ingestAPI(ctx context.Context, s *stores) error {
 	handler, err := windowsingest.New(windowsingest.Options{Options: h.Endpoint(s.projects), Windows: s.windows, Project: s.project, Header: w.Header, Expect: w.ExpectHeader, Spool: spool,
 		Limits: windowsingest.Limits{Limits: endpoint.Limits{Time: c.HTTP.BodyTimeout, PerMinute: w.RateLimit}}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	h.parts.Endpoints = []system.Endpoint{{Serves: windowsingest.Serves, Handler: handler}}
 	if w.Given("server_port") {
@@ -42,7 +42,7 @@ func (h *wiring) ingestAPI(ctx context.Context, s *stores) error {
 		mux.Handle("GET /metrics", h.MetricsHandler())
 		h.parts.Ports = append(h.parts.Ports, system.Port{Number: w.ActuatorPort, Setting: "ACTUATOR_PORT", Handler: mux})
 	}
-	return nil
+	return handler, nil
 }
 
 // findProjects finds those whose records are taken: of the embedded database where that is

@@ -27,7 +27,6 @@ import (
 	"github.com/tidemill/tidemill/systems/windows/gdelt"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress"
 	"github.com/tidemill/tidemill/systems/windows/gdelt/progress/tableprogress"
-	"github.com/tidemill/tidemill/systems/windows/process"
 	"github.com/tidemill/tidemill/systems/windows/search"
 	"github.com/tidemill/tidemill/systems/windows/search/sqlitesearch"
 	"github.com/tidemill/tidemill/systems/windows/windowsapi"
@@ -118,11 +117,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err := h.findProjects(ctx, stores); err != nil {
 		return nil, err
 	}
-	steps, err := w.Steps(o.Now)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := process.New(steps, process.Options{Log: o.Log, Now: o.Now})
+	chain, err := h.chain(w)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +138,8 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.ingestAPI(ctx, stores); err != nil {
+	handler, err := h.ingestAPI(ctx, stores)
+	if err != nil {
 		return nil, err
 	}
 	books := sys.Books()
@@ -169,6 +165,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	p.Checks = []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding { return h.findings(ctx, sys, stores) }}
 	desk := &windowsapi.API{Common: h.Common, Windows: sys, Adopt: stores.adopt, Files: stores.files}
 	p.Operations, p.Finder = desk.Operations(), &windowsapi.Finder{API: desk, Now: o.Now}
+	p.Reload = h.reload(sys, handler)
 	p.API = func(api *admin.Parts) {
 		if api.Projects == nil {
 			api.Projects = stores.projects
