@@ -64,6 +64,7 @@ func (p *partners) OpenCircuit(_ context.Context, partner string, d time.Duratio
 }
 
 func (p *partners) CloseCircuit(context.Context, string) error { p.open = false; return nil }
+func (p *partners) SwitchOff(context.Context, string) error    { p.open = true; return nil }
 
 func TestASessionAboutPartners(t *testing.T) {
 	s := newSession(t)

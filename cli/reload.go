@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/tidemill/tidemill/cli/command"
-	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -41,36 +39,11 @@ func (c *reloadCmd) Run(ctx context.Context, e command.Env) error {
 				_, err := fmt.Fprintln(e.Out, "Nothing changes.")
 				return err
 			}
-			return errors.Join(printChanges(e.Out, title, r.Applied), printChanges(e.Out, "Needs a restart, and stays as it is:", r.Restart))
+			return errors.Join(command.PrintChanges(e.Out, title, r.Applied), command.PrintChanges(e.Out, "Needs a restart, and stays as it is:", r.Restart))
 		})
 		if err == nil && len(done.Restart) > 0 {
 			err = errRestart
 		}
 		return err
 	})
-}
-
-// printChanges prints changes, a line each.
-func printChanges(w io.Writer, title string, all []api.SettingChange) error {
-	if len(all) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(w, title)
-	for _, c := range all {
-		sign, values := map[string]string{config.Added: "+", config.Removed: "-", config.Changed: "~"}[c.What], ""
-		if c.What == config.Changed {
-			values = fmt.Sprintf(": %s -> %s", orNone(c.Before), orNone(c.After))
-		}
-		if _, err2 := fmt.Fprintf(w, "  %s %s%s\n", sign, command.Printable(c.Setting), command.Printable(values)); err == nil {
-			err = err2
-		}
-	}
-	return err
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "(empty)"
-	}
-	return text
 }

@@ -18,7 +18,8 @@ import (
 // the default as it would be written or the rule for it (see Machine), help the meaning;
 // of, range and need what is allowed (see limits), allow the same in words where they
 // cannot say it; reload="true" that a reload applies it while the process runs: what has no such
-// tag needs a restart; unit="ms" makes a bare number milliseconds. The settings of systems are commented out in the file that
+// tag needs a restart; stored what an element of a list is called that a database may have, beside the
+// file; unit="ms" makes a bare number milliseconds. The settings of systems are commented out in the file that
 // init writes, because that one of them is given says something.
 type Config struct {
 	Systems   []string  `yaml:"systems" env:"TIDEMILL_SYSTEMS" help:"the systems that run; tidemill run with names of its own runs those instead. Empty: all that are configured, and analytics where none is" allow:"names, separated by commas"`

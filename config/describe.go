@@ -11,7 +11,8 @@ import (
 type listOf struct {
 	path   string
 	value  reflect.Value
-	reload bool // a reload applies what changes in it
+	reload bool   // a reload applies what changes in it
+	stored string // what an element is called that a database may have; empty: all stand in the file
 }
 
 // lists are those of c, in the order of the structs.
@@ -31,7 +32,7 @@ func listsIn(group reflect.Value, prefix string) (all []listOf) {
 		case t.Type.Kind() == reflect.Struct:
 			all = append(all, listsIn(v, path+".")...)
 		case t.Type.Kind() == reflect.Slice && t.Type.Elem().Kind() == reflect.Struct:
-			all = append(all, listOf{path, v, t.Tag.Get("reload") == "true"})
+			all = append(all, listOf{path, v, t.Tag.Get("reload") == "true", t.Tag.Get("stored")})
 		}
 	}
 	return all

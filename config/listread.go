@@ -24,23 +24,30 @@ func (r *reader) list(path string, n ast.Node, into reflect.Value) {
 		return
 	}
 	for i, e := range seq.Values {
-		if !r.shape(fmt.Sprintf("%s[%d]", path, i), e, into.Type().Elem()) {
-			continue
+		if r.element(path, fmt.Sprintf("%s[%d]", path, i), e, into) {
+			r.c.places[path] = append(r.c.places[path], fmt.Sprintf("%s:%d: ", r.path, e.GetToken().Position.Line))
 		}
-		v := reflect.New(into.Type().Elem())
-		if err := yaml.NodeToValue(e, v.Interface(), yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(anyDuration)); err != nil {
-			if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
-				r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
-			} else if number, ok := errors.AsType[notWhole](err); ok {
-				r.fail(e, "%s: %v", path, number)
-			} else {
-				r.fail(e, "%s: it cannot be read", path) // not the value: a key may stand there
-			}
-			continue
-		}
-		into.Set(reflect.Append(into, v.Elem()))
-		r.c.places[path] = append(r.c.places[path], fmt.Sprintf("%s:%d: ", r.path, e.GetToken().Position.Line))
 	}
+}
+
+// element reads a group of settings, which has a name in errors, to the end of a list.
+func (r *reader) element(path, name string, e ast.Node, into reflect.Value) (ok bool) {
+	if !r.shape(name, e, into.Type().Elem()) {
+		return false
+	}
+	v := reflect.New(into.Type().Elem())
+	if err := yaml.NodeToValue(e, v.Interface(), yaml.DisallowUnknownField(), yaml.CustomUnmarshaler(wholeNumber), yaml.CustomUnmarshaler(anyDuration)); err != nil {
+		if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
+			r.errs = append(r.errs, fmt.Errorf("%s:%d: %s: %s", r.path, ye.GetToken().Position.Line, path, ye.GetMessage()))
+		} else if number, ok := errors.AsType[notWhole](err); ok {
+			r.fail(e, "%s: %v", path, number)
+		} else {
+			r.fail(e, "%s: it cannot be read", path) // not the value: a key may stand there
+		}
+		return false
+	}
+	into.Set(reflect.Append(into, v.Elem()))
+	return true
 }
 
 // Element names a list of the file with the place of one of its elements.

@@ -56,6 +56,7 @@ type Instance struct {
 	table     system.Table
 	inside    http.Handler // the API, for requests of this process
 	reloads   reloading
+	shared    described
 	mux       *http.ServeMux    // of the common listener
 	endpoints []system.Endpoint // of the systems
 	pages     []console.System  // of the systems, in the console
@@ -136,6 +137,10 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.beOneOf(ctx, api); err != nil {
 		return nil, err
 	}
+	if err := i.beDescribed(ctx); err != nil {
+		return nil, err
+	}
+	i.offerDescriptions(api)
 	if api.Bulk, err = i.Bulk(ctx); err != nil {
 		return nil, err
 	}
@@ -237,12 +242,12 @@ func (i *Instance) keepOnce(ctx context.Context, api *admin.Parts) error {
 // add registers what a system consists of.
 func (i *Instance) add(p *system.Parts, api *admin.Parts) error {
 	for _, r := range p.Runs {
-		for _, e := range r.Pipelines() {
+		r.Each(func(e *flow.Engine) {
 			e.Watch(i.Fates.Pipeline(r.Name(), e.Name()))
-		}
-		if i.Tracer != nil {
-			r.Trace(i.Tracer)
-		}
+			if i.Tracer != nil {
+				e.Trace(i.Tracer)
+			}
+		})
 		i.systems = append(i.systems, r.System)
 		counted := r.CountedNow
 		if counted == nil {
@@ -331,6 +336,9 @@ func (i *Instance) FirstProject(ctx context.Context) (*config.Project, error) {
 // taken and those that have begun finish, what is in flight is settled or handed back.
 // A system that gives up ends the others only if it is the only one.
 func (i *Instance) Run(ctx context.Context, server *serve.Server, ready func()) error {
+	if err := i.enter(ctx); err != nil {
+		return err
+	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	serving, shut := context.WithCancel(ctx)

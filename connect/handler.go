@@ -24,6 +24,7 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	i.operate(api)
 	if parts.This.Store != nil {
 		i.Loops = append(i.Loops, api.Heartbeat())
+		i.shared.beat = api.Beat
 	}
 	i.Operator, i.inside = api.Admits, api.Inside()
 	i.mux.Handle(admin.Prefix, api)

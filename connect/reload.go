@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -46,12 +47,11 @@ func (i *Instance) ReloadBy(ctx context.Context, name string) (api.Reload, error
 // wrong, nothing is changed at all. With preview it says what it would do, and does nothing. Of two
 // at once the second waits.
 func (i *Instance) Reload(ctx context.Context, preview bool) (done api.Reload, err error) {
-	select {
-	case i.reloads.turn <- struct{}{}:
-		defer func() { <-i.reloads.turn }()
-	case <-ctx.Done():
-		return done, ctx.Err()
+	end, err := i.turn(ctx)
+	if err != nil {
+		return done, err
 	}
+	defer end()
 	if !i.ready.on.Load() {
 		return done, operation.Refuse(http.StatusServiceUnavailable, "nothing was changed: the instance is starting or stopping; try again")
 	}
@@ -68,6 +68,16 @@ func (i *Instance) Reload(ctx context.Context, preview bool) (done api.Reload, e
 	return done, err
 }
 
+// turn waits until no other reload is under way; end ends the turn.
+func (i *Instance) turn(ctx context.Context) (end func(), err error) {
+	select {
+	case i.reloads.turn <- struct{}{}:
+		return func() { <-i.reloads.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // apply makes the configuration that is read the one in force.
 func (i *Instance) apply(ctx context.Context) (done api.Reload, err error) {
 	next, done, err := i.readAgain()
@@ -78,6 +88,13 @@ func (i *Instance) apply(ctx context.Context) (done api.Reload, err error) {
 	if err != nil {
 		return done, operation.Refuse(http.StatusConflict, "nothing was changed: %v", err)
 	}
+	i.commit(ctx, next, ready, done)
+	i.shared.tried = time.Time{} // what the database describes may be possible now
+	return done, nil
+}
+
+// commit has another configuration in force, which was prepared.
+func (i *Instance) commit(ctx context.Context, next *config.Loaded, ready []*system.Prepared, done api.Reload) {
 	for _, p := range ready {
 		if p.Commit != nil {
 			p.Commit()
@@ -99,7 +116,6 @@ func (i *Instance) apply(ctx context.Context) (done api.Reload, err error) {
 		i.Log.WarnContext(ctx, "setting not changed: it needs a restart", "setting", c.Setting, "what", c.What, "before", c.Before, "after", c.After)
 	}
 	i.Log.InfoContext(ctx, "configuration reloaded", "by", caller.From(ctx).Name, "applied", len(done.Applied), "needs_restart", len(done.Restart))
-	return done, nil
 }
 
 // prepare prepares all systems, or none.
@@ -114,12 +130,17 @@ func (i *Instance) prepare(ctx context.Context, next *config.Loaded) (ready []*s
 	if err == nil {
 		return ready, nil
 	}
+	undo(ready)
+	return nil, err
+}
+
+// undo takes back what was prepared.
+func undo(ready []*system.Prepared) {
 	for _, p := range slices.Backward(ready) {
 		if p.Undo != nil {
 			p.Undo()
 		}
 	}
-	return nil, err
 }
 
 // readAgain reads the configuration, and says what it changes. next is as it would be in force: what
@@ -134,6 +155,9 @@ func (i *Instance) readAgain() (next *config.Loaded, done api.Reload, err error)
 		return nil, done, wrong(err)
 	}
 	done.File = next.File
+	if next, err = i.withDescriptions(next, *i.shared.kept.Load()); err != nil {
+		return nil, done, wrong(err)
+	}
 	restart := func(c *config.Change) bool { return !c.Reload || !i.runs(c.Group()) }
 	for _, c := range is.Changes(next) {
 		if restart(&c) {

@@ -90,9 +90,9 @@ func (s *System) Join(pipelines []*Engine, loops []Loop) error {
 			return err
 		}
 	}
-	if s.tracer != nil {
-		for _, e := range pipelines {
-			e.Trace(s.tracer)
+	for _, e := range pipelines {
+		if s.each != nil {
+			s.each(e)
 		}
 	}
 	s.p.Pipelines, s.p.Loops = slices.Concat(s.p.Pipelines, pipelines), slices.Concat(s.p.Loops, loops)

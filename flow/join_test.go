@@ -26,6 +26,8 @@ func TestPipelinesJoinAndLeave(t *testing.T) {
 		turn := flow.Loop{Name: "turn", Every: time.Second, Do: func(context.Context) error { turns.Add(1); return nil }}
 		one, two, three := newSource(tidemill.Traits{Parks: true}).add(messages(3)...), newSource(tidemill.Traits{Parks: true}).add(messages(5)...), newSource(tidemill.Traits{Parks: true}).add(messages(2)...)
 		sys := flow.NewSystem(flow.SystemParts{Name: "sys", Pipelines: []*flow.Engine{pipeline("one", one)}})
+		var shown []string
+		sys.Each(func(e *flow.Engine) { shown = append(shown, e.Name()+" "+e.State().String()) })
 		early := pipeline("early", newSource(tidemill.Traits{Parks: true}))
 		if err := sys.Join([]*flow.Engine{early}, nil); err != nil { // before it runs
 			t.Fatal(err)
@@ -56,6 +58,7 @@ func TestPipelinesJoinAndLeave(t *testing.T) {
 		if st := second.Stats(); st.Settled.Delivered != 4 || st.InFlight != 0 || sys.Pipeline("two") != nil || len(sys.LoopStats()) != 0 {
 			t.Errorf("after it left: %+v, %v", st, sys.LoopStats())
 		}
+		equal(t, "shown, before they run", strings.Join(shown, ", "), "one idle, early idle, two idle")
 		was := turns.Load()
 		if err := sys.Pause(); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/tidemill/tidemill"
 )
 
 // A Loop runs a side job at intervals: sweep, claim, relay, clean up.
@@ -55,8 +53,7 @@ type System struct {
 	loops []*LoopStats
 	wake  chan struct{} // closed when loops are to check the state again
 	crew  *crew         // nil: it does not run
-
-	tracer tidemill.Tracer // nil: nothing is followed
+	each  func(*Engine) // is shown each pipeline that joins; nil: nobody
 }
 
 // NewSystem makes a system. Run says what is wrong with its parts.
@@ -80,20 +77,22 @@ func (s *System) Pipelines() []*Engine {
 	return slices.Clone(s.p.Pipelines)
 }
 
+// Each calls do with every pipeline: with those that are there now, and with those that join before
+// they run. Only the last do is called.
+func (s *System) Each(do func(*Engine)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.p.Pipelines {
+		do(e)
+	}
+	s.each = do
+}
+
 // Begins says whether something has to be done before the pipelines run, which may take long.
 func (s *System) Begins() bool { return len(s.p.Begin) > 0 }
 
 // Listen adds a listener before Run.
 func (s *System) Listen(l Listener) { s.p.Listeners = append(s.p.Listeners, l) }
-
-// Trace has the messages of all pipelines followed, also of those that join later. It is called before
-// Run; see Engine.Trace.
-func (s *System) Trace(t tidemill.Tracer) {
-	s.tracer = t
-	for _, e := range s.p.Pipelines {
-		e.Trace(t)
-	}
-}
 
 // Repeat adds side jobs before Run; see Join.
 func (s *System) Repeat(l ...Loop) { s.p.Loops = append(s.p.Loops, l...) }

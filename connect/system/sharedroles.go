@@ -7,6 +7,8 @@ import (
 	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/bulk/tablebulk"
+	"github.com/tidemill/tidemill/state/description"
+	"github.com/tidemill/tidemill/state/description/tabledescription"
 	"github.com/tidemill/tidemill/state/instance"
 	"github.com/tidemill/tidemill/state/instance/tableinstance"
 	"github.com/tidemill/tidemill/state/table"
@@ -54,6 +56,16 @@ func (h *Host) Instances(ctx context.Context) (instance.Store, error) {
 		return nil, err
 	}
 	return tableinstance.New(t, h.Now), nil
+}
+
+// Descriptions are what instances that share stores have of the configuration beside their files; nil:
+// nothing keeps them.
+func (h *Host) Descriptions(ctx context.Context) (description.Store, error) {
+	t, err := sharedTable(ctx, h, tabledescription.Spec())
+	if t == nil || err != nil {
+		return nil, err
+	}
+	return tabledescription.New(t), nil
 }
 
 // plain is a table whose transactions change nothing beside it, so that its database does not matter.

@@ -80,6 +80,8 @@ type Parts struct {
 	Metrics    prometheus.Registerer                                       // nil: refusals are not shown
 	Config     func() *config.Loaded                                       // in force
 	Reload     func(ctx context.Context, preview bool) (api.Reload, error) // reads Config again; nil: it cannot be
+	Describe   func(context.Context, *DescriptionChange) (*DescriptionDone, error)
+	Described  func() ([]api.Description, error) // in force here, also those of the file; nil: nothing keeps any
 	Systems    []System
 	Letters    deadletter.Store // nil: none are kept; see AddLetters
 	OwnLetters []OwnLetters
@@ -162,7 +164,7 @@ func New(p Parts) *API {
 	gate.Told = a.loggedIn
 	a.guard = access.New(gate)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			if r.System != "" {
 				own := *h.Description

@@ -114,7 +114,7 @@ func (a *API) wantedByQueue(w *wanted, q *queueOf) {
 	}
 	held := q.Waiting + q.Delayed + q.Leased
 	if !q.Off.IsZero() {
-		add(off, q.Off, "Mend the destination, then let its partner go on: tidemill partner close NAME", "getQueue", "The destination of queue %s was switched off, because it has failed for so long.", q.name)
+		add(off, q.Off, "Mend the destination, then let its partner go on: tidemill partner close NAME", "getQueue", "The destination of queue %s is switched off: it failed for too long, or somebody switched it off.", q.name)
 	}
 	if q.Max > 0 && held >= int64(q.Max) {
 		add(full, time.Time{}, "Let it drain, or raise its capacity.", "getQueue", "Queue %s is full: it holds %d jobs and may hold %d. Who adds jobs to it waits.", q.name, held, q.Max)

@@ -58,6 +58,11 @@ func (p *partners) CloseCircuit(_ context.Context, partner string) error {
 	return nil
 }
 
+func (p *partners) SwitchOff(_ context.Context, partner string) error {
+	p.all[0].Off, p.all[0].Paused = time.Unix(1_800_000_000, 0), true
+	return nil
+}
+
 // deliveryDesk is an API over what a test has of delivery.
 func deliveryDesk(t *testing.T, a *deliveryapi.API) *desk {
 	t.Helper()

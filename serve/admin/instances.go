@@ -17,11 +17,16 @@ type This struct {
 	ID    string         // made anew at each start
 	Host  string         // the name of its machine
 	Store instance.Store // of all that share stores; nil: this one is alone
+
+	Described func() instance.Described // nil: nothing is
 }
 
 // here is how this instance stands.
 func (a *API) here() instance.Instance {
 	out := instance.Instance{ID: a.This.ID, Host: a.This.Host, Version: a.Version, Started: a.Started.UTC(), Seen: a.Now().UTC(), Memory: memory(), Systems: []string{}, Pipelines: []instance.Pipeline{}}
+	if a.This.Described != nil {
+		out.Described = a.This.Described()
+	}
 	for _, s := range a.systems() {
 		out.Systems = append(out.Systems, s.Name)
 		for _, e := range s.Pipelines {
@@ -46,9 +51,14 @@ func memory() uint64 {
 // Heartbeat is a loop that says to other instances that this one is there.
 func (a *API) Heartbeat() flow.Loop {
 	return flow.Loop{Name: "instances", Every: instance.Beat, AtStart: true, Do: func(ctx context.Context) error {
-		a.beaten.Store(true)
-		return errors.Join(a.This.Store.Beat(ctx, a.here()), a.This.Store.Sweep(ctx))
+		return errors.Join(a.Beat(ctx), a.This.Store.Sweep(ctx))
 	}}
+}
+
+// Beat says to other instances that this one is there, and how it stands.
+func (a *API) Beat(ctx context.Context) error {
+	a.beaten.Store(true)
+	return a.This.Store.Beat(ctx, a.here())
 }
 
 // leaveWithin is how long a stop waits to say so.
@@ -89,7 +99,7 @@ func (a *API) instances(ctx context.Context, _ *operation.None) (out api.Instanc
 }
 
 func shownInstance(i *instance.Instance, now time.Time) api.Instance {
-	out := api.Instance{ID: i.ID, Host: i.Host, Version: i.Version, State: "gone", Started: i.Started.UTC(), Seen: i.Seen.UTC(), Memory: i.Memory, Systems: i.Systems, Pipelines: []api.InstancePipeline{}}
+	out := api.Instance{ID: i.ID, Host: i.Host, Version: i.Version, State: "gone", Started: i.Started.UTC(), Seen: i.Seen.UTC(), Memory: i.Memory, Systems: i.Systems, Pipelines: []api.InstancePipeline{}, Refused: i.Described.Refused}
 	switch {
 	case i.Ended:
 		out.State = "ended"

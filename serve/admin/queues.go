@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -215,7 +216,7 @@ func merge(s queue.Settings, patch []byte) (to queue.Settings, err error) {
 	if err := json.Unmarshal(b, &whole); err != nil {
 		return to, err
 	}
-	if b, err = json.Marshal(merged(whole, change)); err != nil {
+	if b, err = json.Marshal(config.Merged(whole, change)); err != nil {
 		return to, err
 	}
 	in := json.NewDecoder(strings.NewReader(string(b)))
@@ -224,24 +225,4 @@ func merge(s queue.Settings, patch []byte) (to queue.Settings, err error) {
 		return to, errors.New("these are no settings of a queue: " + strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return to, to.Check()
-}
-
-// merged is RFC 7396, section 2.
-func merged(target, patch any) any {
-	changes, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	of, ok := target.(map[string]any)
-	if !ok {
-		of = map[string]any{}
-	}
-	for name, v := range changes {
-		if v == nil {
-			delete(of, name)
-		} else {
-			of[name] = merged(of[name], v)
-		}
-	}
-	return of
 }

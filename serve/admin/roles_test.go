@@ -34,6 +34,7 @@ var rolesOf = map[string]caller.Role{
 
 	"makeBackup":   caller.Admin, // it has every secret
 	"reloadConfig": caller.Admin, "previewReload": caller.Admin,
+	"addDescription": caller.Admin, "changeDescription": caller.Admin, "removeDescription": caller.Admin,
 	"pausePipeline": caller.Admin, "resumePipeline": caller.Admin, // of one instance
 	"adoptWindows": caller.Admin, "giveUpFile": caller.Admin, // they cannot be undone
 	"sendEvents": caller.Admin, "sendCRM": caller.Admin, "sendDelivery": caller.Admin, "sendEntries": caller.Admin, "sendRecords": caller.Admin, // without an ingest key
@@ -78,7 +79,7 @@ func wanted(h operation.Handler) caller.Role {
 
 // wholeOf are the operations that concern the whole instance, and need their role for all systems.
 // Those of a system concern that one, and all others what is of several systems.
-var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listAuditTrail", "checkAuditTrail",
+var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listDescriptions", "getDescription", "addDescription", "changeDescription", "removeDescription", "listAuditTrail", "checkAuditTrail",
 	"listKeys", "makeKey", "revokeKey", "listUsers", "addUser", "setUserRole", "setUserPassword", "removeUser", "listTokens", "makeToken", "revokeToken", "listSessions", "endSession", "makeLink"}
 
 // concerns are what the operations are to concern.

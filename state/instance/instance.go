@@ -32,6 +32,15 @@ type Instance struct {
 	Systems []string  `json:"systems"`
 
 	Pipelines []Pipeline `json:"pipelines"`
+
+	Described Described `json:"described,omitzero"`
+}
+
+// Described says which version of the descriptions that instances share an instance has in force.
+type Described struct {
+	Applied uint64 `json:"applied,omitempty"` // nothing is at work any more by an older one
+	Tried   uint64 `json:"tried,omitempty"`   // the last one that it has looked at
+	Refused string `json:"refused,omitempty"` // why that one is not in force
 }
 
 // Pipeline is a pipeline of an instance.

@@ -30,6 +30,25 @@ func (s *System) watch(ctx context.Context, t *target, is *queue.Settings) error
 	return nil
 }
 
+// SwitchOff sends a partner nothing and queues nothing for it, in all instances, until its circuit is
+// closed. Its jobs wait; what is being sent is finished.
+func (s *System) SwitchOff(ctx context.Context, partner string) error {
+	t, err := s.find(partner)
+	if err != nil {
+		return err
+	}
+	_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
+		if q.Off.IsZero() {
+			q.Off = queue.Millis(s.o.Now())
+		}
+		q.Paused, q.PausedUntil = true, time.Time{}
+	})
+	if err == nil {
+		t.level.off.Store(true)
+	}
+	return err
+}
+
 // note changes what is known of a partner, unless that was changed since it was read.
 func (s *System) note(ctx context.Context, t *target, was *queue.Settings, change func(*queue.Settings)) error {
 	_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {

@@ -150,7 +150,7 @@ func (s *System) unpark(t *target) func(flow.Env) flow.Work {
 		case off && !purchase(&it.Message):
 			it.Skip(SwitchedOff)
 		case off:
-			it.Fail(tidemill.Fail(tidemill.Partner, "%s is switched off: it has failed for %v", t.Name, t.OffAfter))
+			it.Fail(tidemill.Fail(tidemill.Partner, "%s is switched off", t.Name))
 		case t.Queue.Full == partner.DeadLetter && t.level.queued.Load() >= t.limit:
 			it.Fail(tidemill.Fail(tidemill.Partner, "the queue of %s is full: it holds %d jobs", t.Name, t.limit))
 		default:

@@ -142,6 +142,7 @@ func (s *System) CloseCircuit(ctx context.Context, partner string) error {
 	if _, err := s.p.Queues.Set(ctx, t.queue, goOn); err != nil {
 		return err
 	}
+	t.level.off.Store(false)
 	t.live.Reset()
 	t.replay.Reset()
 	if err := t.gate.Gate(ctx, time.Time{}, 0); err != nil {

@@ -72,7 +72,7 @@ func says(t *testing.T, s instance.Store, c *clock) {
 		t.Errorf("at first there are %v", all)
 	}
 	one := instance.Instance{ID: "one", Host: "h", Version: "1", Started: start.Add(-time.Hour), Memory: 1 << 40, Systems: []string{"crm"},
-		Pipelines: []instance.Pipeline{{Name: "p", State: "running", InFlight: 3, Lanes: 2, Breaker: "open", Error: "none"}}}
+		Pipelines: []instance.Pipeline{{Name: "p", State: "running", InFlight: 3, Lanes: 2, Breaker: "open", Error: "none"}}, Described: instance.Described{Applied: 3, Tried: 1 << 40, Refused: "why"}}
 	two := instance.Instance{ID: "two", Version: "2", Started: start, Systems: []string{}, Pipelines: []instance.Pipeline{}}
 	beat(t, s, instance.Instance{ID: "one", Version: "0", Started: one.Started})
 	beat(t, s, two)

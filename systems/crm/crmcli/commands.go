@@ -13,6 +13,7 @@ import (
 func Commands() []system.Command {
 	return []system.Command{
 		{Name: "crm", Help: "Send business events, and see the state of CRM.", Do: new(crmCmd)},
+		{Name: "handler", Help: "See, add, change and remove the handlers of CRM.", Do: new(handlerCmd)},
 		{Name: "replay", Help: "Run CRM's handlers again for events of the sync log.", Do: new(replayCmd)},
 		{Name: "synclog", Help: "See what became of the events of CRM, and why.", Do: new(syncLogCmd)},
 	}

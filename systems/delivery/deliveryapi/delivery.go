@@ -31,6 +31,8 @@ type DeliverySystem interface {
 	// OpenCircuit leaves a partner alone for a time; 0: the system's usual one.
 	OpenCircuit(ctx context.Context, partner string, d time.Duration) error
 	CloseCircuit(ctx context.Context, partner string) error
+	// SwitchOff sends it nothing, and queues nothing for it, until its circuit is closed.
+	SwitchOff(ctx context.Context, partner string) error
 }
 
 // API does what the API does of delivery.
@@ -53,6 +55,7 @@ func (a *API) Operations() []operation.Handler {
 		TestPartner.By(a.testPartner),
 		OpenCircuit.By(a.openCircuit),
 		CloseCircuit.By(a.closeCircuit),
+		SwitchOff.By(a.switchOff),
 		SendDelivery.By(a.sendDelivery),
 		FindDelivery.By(func(ctx context.Context, q *DeliveryID) (Delivery, error) {
 			return a.event(ctx, q.ID, a.sites())
@@ -101,7 +104,11 @@ func (a *API) closeCircuit(ctx context.Context, q *OnePartner) (Partner, error) 
 	return a.circuit(ctx, q.Partner, "close", a.Delivery.CloseCircuit)
 }
 
-// circuit opens or closes one, and answers how the partner stands then.
+func (a *API) switchOff(ctx context.Context, q *OnePartner) (Partner, error) {
+	return a.circuit(ctx, q.Partner, "off", a.Delivery.SwitchOff)
+}
+
+// circuit moves one, and answers how the partner stands then.
 func (a *API) circuit(ctx context.Context, name, what string, do func(context.Context, string) error) (out Partner, err error) {
 	if err := do(ctx, name); errors.Is(err, delivery.ErrNoPartner) {
 		return out, operation.Refuse(http.StatusNotFound, "%v", err)

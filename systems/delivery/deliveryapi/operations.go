@@ -15,7 +15,9 @@ var (
 	OpenCircuit = operation.Act[CircuitOpening, Partner]("openCircuit", "partners/{name}/open",
 		"Leave a partner alone for a while: open its circuit. Its jobs wait, and lose no try.").For(caller.Operator)
 	CloseCircuit = operation.Act[OnePartner, Partner]("closeCircuit", "partners/{name}/close",
-		"Let a partner's jobs go on at once: close its circuit.").For(caller.Operator)
+		"Let a partner's jobs go on at once: close its circuit. One that is switched off is switched on.").For(caller.Operator)
+	SwitchOff = operation.Act[OnePartner, Partner]("switchOff", "partners/{name}/off",
+		"Switch a partner off, in all instances: its jobs wait, and no new events are queued for it, until its circuit is closed. What is being sent is finished.").For(caller.Operator)
 	SendDelivery = operation.Act[api.EventsBody, api.EventResults]("sendDelivery", "delivery/events",
 		"Take in events of any site, an array or one object, without a key of the site. It answers 202 when they are durable, and 200 where all were judged and none was taken.").AsIngest()
 	FindDelivery = operation.View[DeliveryID, Delivery]("findDelivery", "delivery/events/{id}",

@@ -12,7 +12,8 @@ import (
 func Commands() []system.Command {
 	return []system.Command{
 		{Name: "event", Help: "Send events to partners, and explain what became of one.", Do: new(eventCmd)},
-		{Name: "partner", Help: "See the state of partners; open and close their circuits.", Do: new(partnerCmd)},
+		{Name: "partner", Help: "See the state of partners; add, test, change and remove them.", Do: new(partnerCmd)},
+		{Name: "site", Help: "See, add, change and remove the sites of delivery.", Do: new(siteCmd)},
 	}
 }
 

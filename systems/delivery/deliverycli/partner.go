@@ -21,6 +21,11 @@ type partnerCmd struct {
 	Try  partnerTryCmd  `cmd:"" help:"Show the request that an event would make; nothing is sent."`
 	Test partnerTestCmd `cmd:"" help:"Send an event to a partner at once, and show its answer."`
 
+	Add    partnerAddCmd    `cmd:"" help:"Make a partner, in the database of the instances."`
+	Change partnerChangeCmd `cmd:"" help:"Change a partner that the database describes."`
+	Off    partnerOffCmd    `cmd:"" help:"Switch a partner off: nothing is sent to it, nor queued for it, until it is closed."`
+	Remove partnerRemoveCmd `cmd:"" help:"Remove a partner that the database describes. When it answers, nothing is sent to it any more."`
+
 	Listen partnerListenCmd `cmd:"" help:"Be a test partner: print the requests."`
 }
 

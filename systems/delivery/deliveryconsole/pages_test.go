@@ -58,6 +58,8 @@ func (w *world) CloseCircuit(context.Context, string) error {
 	return nil
 }
 
+func (w *world) SwitchOff(context.Context, string) error { return nil }
+
 func (w *world) Describe(_ context.Context, name string) (*delivery.Description, error) {
 	if name != "ads" {
 		return nil, fmt.Errorf("partner %q: %w; there are: ads", name, delivery.ErrNoPartner)

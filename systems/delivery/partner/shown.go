@@ -27,7 +27,10 @@ func (p Partner) Shown() any {
 			p.Settings[name] = urlsecret.Hidden
 		}
 	}
-	p.Headers, p.Endpoint, p.Auth.TokenURL = urlsecret.Headers(p.Headers), urlsecret.Show(p.Endpoint), urlsecret.Show(p.Auth.TokenURL)
+	p.Headers, p.Endpoint = urlsecret.Headers(p.Headers), urlsecret.Show(p.Endpoint)
+	if p.Auth.TokenURL != "" {
+		p.Auth.TokenURL = urlsecret.Show(p.Auth.TokenURL)
+	}
 	return p
 }
 
