@@ -18,6 +18,7 @@ type endless struct {
 	total   int
 	ids     []string
 	payload []byte
+	header  []tidemill.Field
 	done    func()
 }
 
@@ -41,6 +42,7 @@ func (s *endless) Receive(ctx context.Context, into []*tidemill.Message) (int, e
 		m.ID, m.Mark.Lo = s.ids[(s.left-i)&4095], uint64(s.left-i)
 		m.Payload = append(m.Payload, s.payload...)
 		m.Key = append(m.Key, m.ID...)
+		m.Header = append(m.Header, s.header...)
 	}
 	s.left -= n
 	return n, nil

@@ -188,7 +188,7 @@ func (d *settler) letGo(ours, theirs int) {
 		}
 		clear(t.end.Next) // the emitted messages are free again
 		clean(&t.Message) // now, not when the slot is needed again: there may be thousands
-		t.row = nil
+		t.row, t.span = nil, nil
 	}
 	for i, n := range d.loads {
 		if n > 0 {

@@ -103,7 +103,7 @@ func (s *memorySource) Receive(ctx context.Context, into []*tidemill.Message) (i
 				e.m.Handed++
 				m := into[n]
 				*m = e.m
-				m.Payload = append([]byte(nil), e.m.Payload...)
+				m.Payload, m.Header = append([]byte(nil), e.m.Payload...), slices.Clone(e.m.Header)
 				m.Mark = tidemill.Mark{Lo: e.pos, Epoch: uint32(e.m.Handed)}
 				s.out[e.pos] = e
 				n++

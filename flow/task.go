@@ -41,8 +41,7 @@ type Task struct {
 	answer   []byte // what the destination said
 	err      error
 	end      tidemill.Settlement
-	came     time.Time // it was handed out, where messages are followed
-	links    []tidemill.Trace
+	span     *following // of the hand-out; nil: nobody follows it
 }
 
 type state uint8
@@ -65,7 +64,6 @@ func (t *Task) begin() {
 	t.dropEmitted()
 	t.set(live, nil, tidemill.Done)
 	t.harmless, t.attempts, t.row, t.answer = false, 0, nil, nil
-	t.links = nil
 	t.end.ID, t.end.Mark, t.end.Records = t.ID, t.Mark, tidemill.Count{}
 }
 

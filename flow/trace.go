@@ -11,18 +11,26 @@ import (
 // exported also where their trace is not sampled. It is called before Run.
 func (e *Engine) Trace(t tidemill.Tracer) { e.tracer = t }
 
+// following is the span of a hand-out that has not ended.
+type following struct {
+	own   tidemill.Trace
+	came  time.Time // it was handed out
+	links []tidemill.Trace
+}
+
 // follow begins the spans of messages that were just received.
 func (e *Engine) follow(tasks []*Task) {
 	now := e.p.Now()
 	for _, t := range tasks {
-		t.came = now
+		t.span = &following{came: now}
 		if from, ok := tidemill.TraceOf(&t.Message); !ok {
-			t.Trace = new(e.tracer.Under(nil))
+			t.span.own = e.tracer.Under(nil)
 		} else if from.Sampled {
-			t.Trace = new(e.tracer.Under(&from))
+			t.span.own = e.tracer.Under(&from)
 		} else {
-			t.Trace = &from
+			t.span.own = from
 		}
+		t.Trace = &t.span.own
 	}
 }
 
@@ -32,11 +40,14 @@ const maxLinks = 128
 // Link says that the message is of another trace, too: its span is linked to that, and exported where
 // that is sampled. Where messages are not followed it does nothing.
 func (t *Task) Link(to *tidemill.Trace) {
-	n := len(t.links)
-	if t.Trace == nil || n == maxLinks || n > 0 && t.links[n-1] == *to {
+	if t.span == nil {
 		return
 	}
-	if t.links = append(t.links, *to); to.Sampled && !t.Trace.Sampled {
+	n := len(t.span.links)
+	if n == maxLinks || n > 0 && t.span.links[n-1] == *to {
+		return
+	}
+	if t.span.links = append(t.span.links, *to); to.Sampled && !t.Trace.Sampled {
 		own := *t.Trace
 		own.Sampled = true
 		t.Trace = &own
@@ -49,7 +60,7 @@ func (d *settler) followed(tasks []*Task, ends []tidemill.Settlement) {
 	for i, t := range tasks {
 		end := &ends[i]
 		died := end.End == tidemill.Done && end.Fate == tidemill.Dead && end.Outcome != tidemill.Stale
-		if !unanswered(*end) && t.Trace != nil && (t.Trace.Sampled || died) {
+		if !unanswered(*end) && t.span != nil && (t.Trace.Sampled || died) {
 			d.e.tracer.Ended(d.e.spanOf(t, end, now))
 		}
 	}
@@ -58,7 +69,7 @@ func (d *settler) followed(tasks []*Task, ends []tidemill.Settlement) {
 // spanOf is the span of a hand-out that has ended. It has ids of the message, and nothing of its
 // content.
 func (e *Engine) spanOf(t *Task, end *tidemill.Settlement, now time.Time) *tidemill.Span {
-	s := &tidemill.Span{Trace: *t.Trace, Name: "process " + e.p.Name, Kind: tidemill.SpanConsumer, Begin: t.came, End: now, Links: t.links}
+	s := &tidemill.Span{Trace: *t.Trace, Name: "process " + e.p.Name, Kind: tidemill.SpanConsumer, Begin: t.span.came, End: now, Links: t.span.links}
 	if from, ok := tidemill.TraceOf(&t.Message); ok {
 		if s.Parent = from.Span; from.Span == s.Trace.Span { // not sampled: it has no span of its own yet
 			s.Trace = e.tracer.Under(&from)
