@@ -100,7 +100,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	i.Sockets, i.Live, i.Takes = &metrics.Sockets{}, i.live, i.takes
 	i.Fates = live.New(i.Now, rand2.IntN)
 	i.Metrics.MustRegister(&i.engines, i.Sockets)
-	if err := i.follow(ctx); err != nil {
+	if err := i.traces(ctx); err != nil {
 		return nil, err
 	}
 	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping}

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemill/tidemill/internal/telemetry"
 )
 
-// follow has traces and metrics sent to a collector, where one is configured.
-func (i *Instance) follow(ctx context.Context) error {
+// traces has traces and metrics sent to a collector, where one is configured.
+func (i *Instance) traces(ctx context.Context) error {
 	c := i.Config.Telemetry
 	if c.Endpoint == "" {
 		return nil

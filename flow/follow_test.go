@@ -136,7 +136,7 @@ func TestWhatIsEmittedGoesOnUnderTheSpan(t *testing.T) {
 			t.Fatal(err)
 		}
 		system := flow.NewSystem(flow.SystemParts{Name: "s"})
-		system.Trace(traced)
+		system.Each(func(e *flow.Engine) { e.Trace(traced) })
 		if err := system.Join([]*flow.Engine{e}, nil); err != nil { // also one that came later is followed
 			t.Fatal(err)
 		}
