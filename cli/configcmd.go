@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type initCmd struct {
@@ -51,11 +55,24 @@ func mayRun(e command.Env, cfg *config.Loaded) []string {
 }
 
 type configShowCmd struct {
-	command.Settings
-	JSON bool `help:"Print JSON."`
+	command.Remote
+	Running bool `help:"Show that of the running instance, with what the database describes beside its file."`
 }
 
-func (c *configShowCmd) Run(e command.Env) error {
+func (c *configShowCmd) Run(ctx context.Context, e command.Env) error {
+	if c.Running {
+		if c.JSON {
+			return command.UsageError{Err: errors.New("the configuration of an instance is text: leave out --json")}
+		}
+		return c.Ask(ctx, e, func(a *command.Client) (err error) {
+			in, err := api.GetConfig.Body(ctx, &a.Client, &operation.None{})
+			if err == nil {
+				_, err = io.Copy(command.AsBytes(e.Out), in)
+				err = errors.Join(err, in.Close())
+			}
+			return err
+		})
+	}
 	cfg, err := c.Load(e, nil)
 	if err != nil {
 		return err

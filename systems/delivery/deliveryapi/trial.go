@@ -87,6 +87,7 @@ type Standing = Partner
 // OnePartnerStatus is a partner with what it is.
 type OnePartnerStatus struct {
 	Standing
+	From        string           `json:"from"` // FILE:LINE, or the database, where it is described
 	Preset      string           `json:"preset,omitempty"`
 	Endpoint    string           `json:"endpoint"` // what may be a secret in it is masked
 	When        string           `json:"when,omitempty"`
@@ -134,6 +135,11 @@ func (a *API) partner(ctx context.Context, q *OnePartner) (out OnePartnerStatus,
 	}
 	out = OnePartnerStatus{Standing: healthOf(&d.Health), Preset: d.Preset, Endpoint: d.Endpoint, When: d.When, Sites: d.Sites, Auth: d.Auth.Type, Variable: d.Auth.Credentials,
 		Credentials: d.Credentials, Mapping: []PartnerField{}, Failures: []PartnerFailure{}}
+	for _, e := range a.Config().Elements() {
+		if e.List == "delivery.partners" && e.Name == q.Partner {
+			out.From = e.From
+		}
+	}
 	for _, f := range d.Mapping {
 		out.Mapping = append(out.Mapping, PartnerField{f.Field, f.Value, f.Required})
 	}

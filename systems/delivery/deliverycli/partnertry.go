@@ -20,8 +20,8 @@ type partnerShowCmd struct {
 
 func (c *partnerShowCmd) Run(ctx context.Context, e command.Env) error {
 	return command.Show(ctx, e, c, deliveryapi.GetPartner, &c.OnePartner, func(_ *command.Client, p *deliveryapi.OnePartnerStatus) error {
-		_, _ = fmt.Fprintf(e.Out, "%s: %s; %s\nendpoint     %s\ncredentials  %s%s\n", command.Printable(p.Partner), partnerStands(&p.Standing), command.Count(int(p.Depth), "job is in its queue", "jobs are in its queue"),
-			command.Printable(p.Endpoint), cmp.Or(p.Auth, "none"), map[bool]string{true: ", " + p.Credentials}[p.Credentials != "none"])
+		_, _ = fmt.Fprintf(e.Out, "%s: %s; %s\nfrom         %s\nendpoint     %s\ncredentials  %s%s\n", command.Printable(p.Partner), partnerStands(&p.Standing), command.Count(int(p.Depth), "job is in its queue", "jobs are in its queue"),
+			command.Printable(p.From), command.Printable(p.Endpoint), cmp.Or(p.Auth, "none"), map[bool]string{true: ", " + p.Credentials}[p.Credentials != "none"])
 		for _, f := range p.Mapping {
 			_, _ = fmt.Fprintf(e.Out, "field        %s = %s\n", command.Printable(f.Field), command.Printable(f.Value))
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -89,7 +90,7 @@ func newWorld(t *testing.T, said, base string) *world {
 	ahead := time.Duration(0)
 	store := memoryqueue.New(memoryqueue.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
 	common := &answer.Common{Queues: store}
-	a := admin.Parts{Common: common, Now: func() time.Time { return time.Now().Add(ahead) }, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w}).Operations()}}}
+	a := admin.Parts{Common: common, Now: func() time.Time { return time.Now().Add(ahead) }, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w, Config: func() *config.Loaded { return &config.Loaded{} }}).Operations()}}}
 	w.Browser = consoletest.New(t, a, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: deliveryconsole.Pages, Runs: true}}})
 	for range 3 { // what came in within half a minute
 		if err := store.Add(t.Context(), []*tidemill.Message{{ID: fmt.Sprint(ahead), To: "ads"}}, nil); err != nil {
