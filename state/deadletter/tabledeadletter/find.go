@@ -78,8 +78,8 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 	return where
 }
 
-// each calls do with the dead letters that the filter chooses, and for which more holds: of each
-// pipeline and state the first Max, or more.
+// each calls do with the dead letters that the filter chooses, and for which more holds: the first Max
+// of all, and some more.
 func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
 	pipelines := []string{q.Pipeline}
 	if q.Pipeline == "" {
@@ -92,6 +92,7 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 	if !decided(&q.Filter) {
 		only = append(only, "id", "kind")
 	}
+	var lines []*line
 	for _, pipeline := range pipelines {
 		if !q.Has(pipeline) {
 			continue
@@ -99,17 +100,76 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 		for _, state := range states(&q.Filter) {
 			for _, query := range q.queries(pipeline, state) {
 				query.Only, query.Where = only, append(query.Where, all...)
-				n := 0
-				if err := table.Each(tx, query, func(r *Record) bool {
-					r.Pipeline, r.state = pipeline, state
-					if q.match(r.fill()) {
-						do(r)
-						n++
-					}
-					return q.Max <= 0 || n < q.Max || query.By == "" // by their keys they are in no order
-				}); err != nil {
+				l := &line{pipeline: pipeline, state: state, query: query}
+				if q.Max > 0 && query.By != "" { // by their keys they are in no order
+					lines = append(lines, l)
+				} else if err := l.all(tx, q, do); err != nil {
 					return err
 				}
+			}
+		}
+	}
+	return q.merge(tx, lines, do)
+}
+
+// line is the dead letters of a pipeline in a state, as far as they were read.
+type line struct {
+	pipeline string
+	state    uint8
+	query    table.Query[Record]
+	read     bool // some of it
+	done     bool // all of it
+}
+
+// all calls do with all that the filter chooses.
+func (l *line) all(tx table.Reader[Record], q *search, do func(*Record)) error {
+	for !l.done {
+		if err := l.some(tx, q, l.query.Most, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// some reads the next ones, at most so many, and calls do with those that the filter chooses.
+func (l *line) some(tx table.Reader[Record], q *search, most int, do func(*Record)) error {
+	l.query.Most = most
+	page, err := tx.Page(l.query)
+	for _, r := range page {
+		r.Pipeline, r.state = l.pipeline, l.state
+		l.query.After = r
+		if q.match(r.fill()) {
+			do(r)
+		}
+	}
+	l.read, l.done = true, len(page) < most
+	return err
+}
+
+// merge calls do with the first Max of all lines, and a few more: it reads on in those alone that may
+// have one before the last of them.
+func (q *search) merge(tx table.Reader[Record], lines []*line, do func(*Record)) error {
+	var found []int64
+	order := func(a, b int64) int {
+		if q.Back {
+			a, b = b, a
+		}
+		return cmp.Compare(a, b)
+	}
+	most := min(q.Max, 1+2*q.Max/max(len(lines), 1))
+	for more := true; more; most = min(2*most, pageMax) {
+		slices.SortFunc(found, order)
+		more = false
+		for _, l := range lines {
+			if l.done || l.read && len(found) >= q.Max && order(l.query.After.Seq, found[q.Max-1]) >= 0 {
+				continue
+			}
+			more = true
+			if err := l.some(tx, q, min(most, pageMax), func(r *Record) {
+				found = append(found, r.Seq)
+				do(r)
+			}); err != nil {
+				return err
 			}
 		}
 	}
@@ -130,11 +190,7 @@ func (q *search) queries(pipeline string, state uint8) (qs []table.Query[Record]
 			qs = append(qs, table.Query[Record]{Where: of, Most: tenants})
 		}
 	default:
-		query := table.Query[Record]{By: "state", Back: q.Back, Most: pageMax, Where: among(pipeline, state)}
-		if q.Max > 0 {
-			query.Most = min(q.Max, pageMax)
-		}
-		qs = append(qs, query)
+		qs = append(qs, table.Query[Record]{By: "state", Back: q.Back, Most: pageMax, Where: among(pipeline, state)})
 	}
 	return qs
 }

@@ -2,6 +2,7 @@ package tabledeadletter
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,50 @@ func TestAListingReadsWhatItShows(t *testing.T) {
 					t.Errorf("state %q, tenant %q, back %t: %d dead letters are shown of %d that are read; want %d of %d at most", state, tenant, back, shown, c.Read, most, states*most)
 				}
 			}
+		}
+	}
+}
+
+// A page of the dead letters of many pipelines reads few of each: those that it shows, and where each
+// goes on.
+func TestAListingOfManyPipelinesReadsFewOfEach(t *testing.T) {
+	c := &tabletest.Counting[Record, *memorytable.Tx]{Store: memorytable.Alone(Spec())}
+	s, err := New(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pipelines, most = 40, 51
+	var ls []tidemill.DeadLetter
+	for i := range 4000 {
+		of := i % pipelines
+		if i > 3900 { // the newest are all of one
+			of = 7
+		}
+		ls = append(ls, tidemill.DeadLetter{Pipeline: fmt.Sprint("p", of), Cause: "c", At: time.UnixMilli(1), Message: &tidemill.Message{ID: fmt.Sprint(i)}})
+	}
+	if err := s.Put(t.Context(), ls); err != nil {
+		t.Fatal(err)
+	}
+	for _, back := range []bool{false, true} {
+		whole, first := []int64{}, []int64{}
+		for l, err := range s.List(t.Context(), deadletter.Filter{Back: back}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole = append(whole, l.Seq)
+		}
+		c.Read = 0
+		for l, err := range s.List(t.Context(), deadletter.Filter{Back: back, Max: most}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			first = append(first, l.Seq)
+		}
+		if !slices.Equal(first, whole[:most]) {
+			t.Errorf("back %t: the first are %v, want %v", back, first, whole[:most])
+		}
+		if read := pipelines + 2*pipelines*(1+2*most/(2*pipelines)) + 4*most; c.Read > read {
+			t.Errorf("back %t: %d records are read; want %d at most", back, c.Read, read)
 		}
 	}
 }
