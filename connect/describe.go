@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -52,7 +53,18 @@ func (i *Instance) beDescribed(ctx context.Context) (err error) {
 		return fmt.Errorf("of what the database describes (an entry of the file with the same name wins, and `tidemill partner remove`, site remove and handler remove take it away where an instance runs): %s", refused)
 	}
 	i.Loops = append(i.Loops, flow.Loop{Name: "descriptions", Every: lookEvery, Do: i.follow})
+	i.checks = append(i.checks, i.findRefused)
 	return nil
+}
+
+// findRefused is what doctor finds where others have changed something that is not in force here.
+func (i *Instance) findRefused(context.Context) []preflight.Finding {
+	refused := i.shared.at.Load().Refused
+	if refused == "" {
+		return nil
+	}
+	return []preflight.Finding{{Check: "descriptions", Verdict: preflight.Warn, Detail: "what the database describes is not in force in this instance: " + refused,
+		Advice: "Give this instance what it lacks, and reload it; or change or remove the description. It is tried again every 30 seconds."}}
 }
 
 // enter says to other instances that this one is about to run, and by what: one that changes something

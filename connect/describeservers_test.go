@@ -267,6 +267,9 @@ func TestInstancesThatStartOrRefuse(t *testing.T) {
 	if why := states[poor.id()]; len(states) != 3 || states[one.id()] != "applied " || states[late.id()] != "applied " || !strings.HasPrefix(why, "refused ") || !strings.Contains(why, "ONLY_ONE_HAS_IT") || strings.Contains(why, "a-token") {
 		t.Errorf("instances: %v", states)
 	}
+	if doctor := get(poor, "/api/v1/doctor").Body.String(); !strings.Contains(doctor, "not in force in this instance") || !strings.Contains(doctor, "ONLY_ONE_HAS_IT") {
+		t.Errorf("its doctor says %s", doctor)
+	}
 	if strings.Contains(poor.inForceText(), "from the database") || !strings.Contains(get(one, "/api/v1/instances").Body.String(), `"refused":"`) {
 		t.Error("what was refused is in force, or nobody says so")
 	}

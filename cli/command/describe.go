@@ -179,7 +179,7 @@ func spread(d *api.DescriptionChanged) error {
 		case "refused":
 			not = append(not, name+" refuses it, and goes on as before: "+PrintableLines(i.Why))
 		case "waiting":
-			not = append(not, name+" has not said so within 10 seconds: it goes on as before, or is gone (`tidemill instances`)")
+			not = append(not, name+" has not said so within 10 seconds: it goes on as before, or is gone (GET /api/v1/instances, or the page Instances of the console)")
 		}
 	}
 	if len(not) == 0 {
