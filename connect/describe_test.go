@@ -239,3 +239,30 @@ func TestAHandlerOfTheDatabase(t *testing.T) {
 	refusedNow(t, asked(r.Instance, "descriptions/handler/app/add", `{"types":["x"],"endpoint":{"url":"https://a.example","secrets":["canary"]}}`), http.StatusBadRequest, "secrets are not kept in the database")
 	describedNow(t, asked(r.Instance, "descriptions/handler/city/remove", ""))
 }
+
+func TestAnInstanceDoesNotStartWithoutWhatADescriptionNeeds(t *testing.T) {
+	r := reloadable(t, fileOfShop, map[string]string{"ADS_TOKEN": "canary"})
+	describedNow(t, asked(r.Instance, "descriptions/partner/ads/add", `{"endpoint":"https://ads.example/","auth":{"type":"bearer","credentials":"ADS_TOKEN"}}`))
+	data := r.InForce().Data
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	start := func() error {
+		c, err := systems.All().Settings().Load(config.Layers{File: r.path, Flags: map[string]string{"data": data, "listen": "127.0.0.1:0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := Open(t.Context(), systems.All(), c, Options{})
+		if err == nil {
+			err = in.Close()
+		}
+		return err
+	}
+	if err := start(); err == nil || !strings.Contains(err.Error(), "partner ads") || !strings.Contains(err.Error(), "ADS_TOKEN") || !strings.Contains(err.Error(), "of what the database describes") {
+		t.Errorf("without its secret: %v", err)
+	}
+	r.write(fileOfShop + `    - {name: ads, endpoint: "https://other.example/"}` + "\n")
+	if err := start(); err != nil {
+		t.Errorf("with an entry of the file in its place: %v", err)
+	}
+}

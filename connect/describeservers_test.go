@@ -257,6 +257,27 @@ func TestInstancesThatStartOrRefuse(t *testing.T) {
 		t.Error("it was sent to the partner that was removed")
 	}
 
+	var both sync.WaitGroup // two instances change different things at the same time
+	for n, in := range []*Instance{one, late} {
+		both.Go(func() {
+			for i := range 3 {
+				w := asked(in, fmt.Sprintf("descriptions/partner/p%d%d/add", n, i), partnerText(ads))
+				if w.Code != http.StatusOK || strings.Count(w.Body.String(), `"state":"applied"`) != 2 {
+					t.Errorf("p%d%d: %d %s", n, i, w.Code, w.Body)
+				}
+			}
+		})
+	}
+	both.Wait()
+	for _, in := range []*Instance{one, late} {
+		if n := strings.Count(in.inForceText(), "from the database"); n != 6 {
+			t.Errorf("an instance has %d of 6 partners", n)
+		}
+	}
+	for n := range 6 {
+		describedNow(t, asked(one, fmt.Sprintf("descriptions/partner/p%d%d/remove", n/3, n%3), ""))
+	}
+
 	other := &sharing{t: t, file: s.file, vars: map[string]string{"TIDEMILL_REDIS_URL": s.vars["TIDEMILL_REDIS_URL"]}}
 	poor := other.run(other.open())
 	d := describedNow(t, asked(one, "descriptions/partner/ads/add", strings.Replace(partnerText(ads), "{", `{"auth":{"type":"bearer","credentials":"ONLY_ONE_HAS_IT"},`, 1)))
