@@ -28,10 +28,11 @@ import (
 	"github.com/tidemill/tidemill/bench/queue"
 	"github.com/tidemill/tidemill/bench/rounds"
 	"github.com/tidemill/tidemill/bench/servers"
+	"github.com/tidemill/tidemill/bench/sizes"
 	"github.com/tidemill/tidemill/bench/windows"
 )
 
-var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench}
+var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended
