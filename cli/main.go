@@ -72,6 +72,7 @@ type commands struct {
 	Resume     resumeCmd     `cmd:"" help:"Resume a paused pipeline."`
 	Backup     backupCmd     `cmd:"" help:"Back up the data folder, also while an instance runs."`
 	Restore    restoreCmd    `cmd:"" help:"Restore a data folder from a backup."`
+	Plan       planCmd       `cmd:"" help:"Compute servers for so many events a second, from what was measured."`
 	Doctor     doctorCmd     `cmd:"" help:"Check servers and settings, and say what to mend."`
 	Postgres   postgresCmd   `cmd:"" help:"Prepare a PostgreSQL: roles, and tables of a new version."`
 	Project    projectCmd    `cmd:"" help:"List projects, and list, make and revoke their ingest keys."`

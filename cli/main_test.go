@@ -104,6 +104,8 @@ func TestAWrongCommandLineIsExitStatus2(t *testing.T) {
 		{"a flag without its value", "events --max", "--max"},
 		{"a word for a number", "events --max many", "--max"},
 		{"an unknown system", "run nonsense", `there is no system "nonsense"`},
+		{"an unknown system to plan", "plan nonsense --rate 1", `there is no system "nonsense"`},
+		{"a plan without a rate", "plan crm", "--rate"},
 		{"a project without a key", "run --project shop", "--project wants NAME=KEY"},
 		{"an empty key", "run --project shop=", "--project wants NAME=KEY"},
 		{"no choice of letters", "dead delete", "say which dead letters to delete"},

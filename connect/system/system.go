@@ -9,6 +9,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/plan"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -53,6 +54,9 @@ type System struct {
 
 	// Rehearse makes what says what would become of events under a configuration; nil: nothing can.
 	Rehearse func(*Rehearsing) (Rehearsal, error)
+
+	// Figures are what was measured of it, by sets of servers, for plans; none: it cannot be planned.
+	Figures []plan.Figures
 
 	// Build opens what it stands on and puts it together.
 	Build func(context.Context, *Host) (*Parts, error)

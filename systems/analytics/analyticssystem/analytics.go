@@ -44,6 +44,7 @@ var System = system.System{
 	},
 	Rehearse: rehearse,
 	Build:    build,
+	Figures:  figures,
 }
 
 // wiring is a system that is being built.

@@ -62,6 +62,7 @@ var System = system.System{
 	Check:      func(c *config.Loaded) error { return bridgeconfig.Of(c).Check() },
 	Rehearse:   rehearse,
 	Build:      build,
+	Figures:    figures,
 }
 
 // wiring is a bridge that is being built.

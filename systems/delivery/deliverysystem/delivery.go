@@ -55,6 +55,7 @@ var System = system.System{
 	},
 	Rehearse: rehearse,
 	Build:    build,
+	Figures:  figures,
 }
 
 // wiring is a system that is being built.

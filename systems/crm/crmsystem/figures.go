@@ -1,0 +1,39 @@
+package crmsystem
+
+import "github.com/tidemill/tidemill/internal/plan"
+
+// rates are limits that the measured system did not have.
+const rates = "crm.per_second: 0 and crm.tenant_per_second: 0, or what your receivers bear: the defaults are 100 and 50 events a second"
+
+// figures are what was measured, for tidemill plan. Each has the rows of the pages that it is from.
+var figures = []plan.Figures{
+	{
+		Size: 483, Rate: 10_782, CPU: []plan.Cost{{At: plan.Own, Micros: 121}},
+		Waits:  plan.Stored{At: plan.File, Bytes: 577, Of: 462},
+		Kept:   []plan.Stored{{At: plan.File, Bytes: 835, Of: 462, Days: 90, What: "the sync log (crm.log_life, 90 days) and profiles"}},
+		Limit:  "the one writer of the SQLite file",
+		Breaks: plan.Full,
+		Set:    []string{rates},
+		Unknown: []string{
+			"taking in over HTTP", "what your handlers need: those that were measured did nothing", "memory of the process: 1 GiB is what deploy gives it",
+		},
+		Source:   "docs/performance.md, CRM: 10 workers; bytes: go run ./bench sizes",
+		Rows:     []string{`| in one SQLite file | 10,782 | 121 |`, `| crm, one file | 462 | 577 | 835 |`},
+		QueueMax: "crm.queue_max",
+	},
+	{
+		Servers: []string{"redis", "postgres"}, Size: 483, Rate: 11_998,
+		CPU:    []plan.Cost{{At: plan.Own, Micros: 47}, {At: plan.Redis, Micros: 37}, {At: plan.PostgreSQL, Micros: 71}},
+		Waits:  plan.Stored{At: plan.Redis, Bytes: 728, Of: 462},
+		Kept:   []plan.Stored{{At: plan.PostgreSQL, Bytes: 1966, Of: 462, Days: 90, What: "the sync log (crm.log_life, 90 days) and profiles"}, {At: plan.Redis, Bytes: 45, Days: 1, What: "ids of events, by which those sent again are known"}},
+		Limit:  "PostgreSQL, with the two cores that all shared",
+		Breaks: plan.Full,
+		Set:    []string{rates},
+		Unknown: []string{
+			"taking in over HTTP", "what your handlers need: those that were measured did nothing", "memory of the process and of PostgreSQL; deploy gives them 1 GiB each",
+		},
+		Source:   "docs/performance.md, CRM: on Redis and PostgreSQL, each member new; bytes: go run ./bench sizes",
+		Rows:     []string{`| the same, each member new | 11,998 | 47 | 37 | 71 |`, `| crm, Redis, PostgreSQL | 462 | 728 | | 45 | 1,966 |`},
+		QueueMax: "crm.queue_max",
+	},
+}
