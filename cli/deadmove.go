@@ -62,9 +62,9 @@ func (c *moving) move(ctx context.Context, e command.Env, by operation.Operation
 			return fmt.Errorf("job not found: no held dead letter that matches is called %s; `tidemill dead list` shows them", strings.Join(c.IDs, " or "))
 		}
 		if c.JSON {
-			return command.PrintJSON(e.Out, api.Counted{Count: got.Count})
+			return command.PrintJSON(e.Out, api.Counted{Count: got.Count, AtLeast: got.AtLeast})
 		}
-		text := did + " " + command.Count(got.Count, "dead letter", "dead letters") + "."
+		text := did + " " + countedThings(got.Count, got.AtLeast, "dead letter", "dead letters") + "."
 		if what == "replay" && !c.DryRun && !a.Live && got.Count > 0 {
 			text += " Nothing runs: `tidemill run` takes them up."
 		}

@@ -147,6 +147,15 @@ func counted(n int, more bool) string {
 	return text
 }
 
+// countedThings is so many things, or at least so many.
+func countedThings(n int, more bool, one, many string) string {
+	text := command.Count(n, one, many)
+	if more {
+		text = "at least " + text
+	}
+	return text
+}
+
 // inWords is how an operation stands.
 func inWords(o *api.Operation) string {
 	text := fmt.Sprintf("Operation %s (%s) is %s: %d changed of %s", o.ID, o.What, o.State, o.Changed, counted(o.Count, o.AtLeast))

@@ -78,7 +78,7 @@ func (c *movingJobs) move(ctx context.Context, e command.Env, by operation.Opera
 			return c.many("jobs."+what).run(ctx, e, a, false)
 		}
 		_, err := command.Shown(ctx, e, c, a, by, &c.JobMove, func(got *api.Counted) error {
-			_, err := fmt.Fprintf(e.Out, "%s %s.\n", command.Count(got.Count, "job", "jobs"), done)
+			_, err := fmt.Fprintf(e.Out, "%s %s.\n", countedThings(got.Count, got.AtLeast, "job", "jobs"), done)
 			return err
 		})
 		return err
@@ -184,7 +184,7 @@ func (c *queueCleanCmd) confirm(ctx context.Context, e command.Env, loses bool) 
 	if loses {
 		text = "%s of %s will be removed; those that have not ended will never run."
 	}
-	return confirmed(e, fmt.Sprintf(text, command.Count(all.Count, "job", "jobs"), command.Printable(c.Queue)))
+	return confirmed(e, fmt.Sprintf(text, countedThings(all.Count, all.AtLeast, "job", "jobs"), command.Printable(c.Queue)))
 }
 
 // confirmed asks on standard error, and reads the answer from standard input.

@@ -101,5 +101,14 @@ func TestACountIsGivenUp(t *testing.T) {
 				t.Errorf("%s counted %s in %v", kind, got, took)
 			}
 		}
+		began := time.Now()
+		w := d.ask(http.MethodPost, "queues/q/remove?type=slow&dry_run=true", "")
+		var dry struct {
+			Count   int  `json:"count"`
+			AtLeast bool `json:"at_least"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &dry); err != nil || !dry.AtLeast || dry.Count < 2 || time.Since(began) > 2200*time.Millisecond {
+			t.Errorf("a dry run counted %s in %v", w.Body, time.Since(began))
+		}
 	})
 }

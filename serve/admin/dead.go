@@ -291,7 +291,8 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 func (a *API) moveDead(what string) func(context.Context, *api.DeadMove) (api.Moved, error) {
 	return func(ctx context.Context, q *api.DeadMove) (out api.Moved, err error) {
 		out.AsOf = time.Now().UTC()
-		out.Count, err = a.move(ctx, what, q.Things(), q.DryRun)
+		n, err := a.move(ctx, what, q.Things(), q.DryRun)
+		out.Count, out.AtLeast = n.Count, n.AtLeast
 		return out, err
 	}
 }

@@ -84,23 +84,25 @@ func readQueues(ctx context.Context, s queue.Store, sources map[string]tidemill.
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		q := queueOf{name: name}
+	all = make([]queueOf, len(names))
+	books := make([]tidemill.Bookkeeper, len(names))
+	for i, name := range names {
 		if sources[name] == nil {
 			sources[name] = s.Open(name, queue.Options{}).(tidemill.Bookkeeper)
 		}
-		if q.books, err = counters(ctx, sources[name]); err != nil {
-			return nil, err
-		}
-		if q.Stats, err = s.Stats(ctx, name); err != nil {
-			return nil, err
-		}
-		if q.Settings, err = s.Settings(ctx, name); err != nil {
-			return nil, err
-		}
-		all = append(all, q)
+		all[i].name, books[i] = name, sources[name]
 	}
-	return all, nil
+	err = together(len(names), func(i int) (err error) {
+		q := &all[i]
+		if q.books, err = counters(ctx, books[i]); err == nil {
+			q.Stats, err = s.Stats(ctx, q.name)
+		}
+		if err == nil {
+			q.Settings, err = s.Settings(ctx, q.name)
+		}
+		return err
+	})
+	return all, err
 }
 
 // Sample is a loop that keeps what is counted, for rates and histories.

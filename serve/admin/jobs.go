@@ -158,8 +158,7 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 // moveJobs makes a change of the jobs that a request chooses.
 func (a *API) moveJobs(what string) func(context.Context, *api.JobMove) (api.Counted, error) {
 	return func(ctx context.Context, q *api.JobMove) (out api.Counted, err error) {
-		out.Count, err = a.move(ctx, what, q.Things(), q.DryRun)
-		return out, err
+		return a.move(ctx, what, q.Things(), q.DryRun)
 	}
 }
 

@@ -30,17 +30,29 @@ type many interface {
 	until(instant time.Time)
 }
 
-// move changes the things that a request chooses; a dry run only counts them. It says how many also
-// beside an error.
-func (a *API) move(ctx context.Context, what string, q api.OperationThings, dry bool) (n int, err error) {
+// dryWithin is how long a dry run counts.
+const dryWithin = 2 * time.Second
+
+// move changes the things that a request chooses; a dry run only counts them, for a while. It says how
+// many also beside an error.
+func (a *API) move(ctx context.Context, what string, q api.OperationThings, dry bool) (out api.Counted, err error) {
 	of, err := a.manyOf(ctx, what, &q)
 	if err == nil && !dry {
 		err = a.freshFor(ctx, what, of, q.Max)
 	}
 	if err != nil {
-		return 0, err
+		return out, err
 	}
-	n, err = moveMany(ctx, of, q.Max, dry)
+	within, end := ctx, func() {}
+	if dry {
+		within, end = context.WithTimeout(ctx, dryWithin)
+	}
+	defer end()
+	n, err := moveMany(within, of, q.Max, dry)
+	if dry && err != nil && ctx.Err() == nil && within.Err() != nil {
+		out.AtLeast, err = true, nil
+	}
+	out.Count = n
 	things := "jobs"
 	if verbs[what].dead {
 		things = "dead letters"
@@ -50,7 +62,7 @@ func (a *API) move(ctx context.Context, what string, q api.OperationThings, dry 
 	if err = answer.Answerable(err); err != nil && n > 0 {
 		err = operation.Refuse(http.StatusConflict, "after %d %s: %v", n, things, err)
 	}
-	return n, err
+	return out, err
 }
 
 // moveMany changes things, at most most of them (0: all); a dry run only counts them.

@@ -42,17 +42,16 @@ func (a *API) readOwners(ctx context.Context) (all []ownersOf, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		of := ownersOf{queue: name}
-		if of.Settings, err = a.Queues.Settings(ctx, name); err != nil {
-			return nil, err
+	all = make([]ownersOf, len(names))
+	err = together(len(names), func(i int) (err error) {
+		of := &all[i]
+		of.queue = names[i]
+		if of.Settings, err = a.Queues.Settings(ctx, of.queue); err == nil {
+			of.deepest, err = a.Queues.Tenants(ctx, of.queue, ownersMost)
 		}
-		if of.deepest, err = a.Queues.Tenants(ctx, name, ownersMost); err != nil {
-			return nil, err
-		}
-		all = append(all, of)
-	}
-	return all, nil
+		return err
+	})
+	return all, err
 }
 
 // waitingOwners are the owners of the queues that a request may look at, the deepest first.
@@ -117,14 +116,16 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 		return out, err
 	}
 	for _, d := range depths {
-		if !slices.Contains(names, d.Queue) { // the caller may not look at it
-			continue
+		if slices.Contains(names, d.Queue) { // else the caller may not look at it
+			out.Queues = append(out.Queues, api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest)})
 		}
-		s, err := a.Queues.Settings(ctx, d.Queue)
-		if err != nil {
-			return out, err
-		}
-		out.Queues = append(out.Queues, api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest), Holds: holds(&s, q.Owner)})
+	}
+	if err := together(len(out.Queues), func(i int) error {
+		s, err := a.Queues.Settings(ctx, out.Queues[i].Queue)
+		out.Queues[i].Holds = holds(&s, q.Owner)
+		return err
+	}); err != nil {
+		return out, err
 	}
 	stores, err := a.stores("", deadletter.Filter{})
 	if err != nil {

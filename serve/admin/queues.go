@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
+	"golang.org/x/sync/errgroup"
 )
 
 // queueing is what the API does of queues.
@@ -73,16 +74,30 @@ func (a *API) countsOfQueue(ctx context.Context, name string) (out api.Queue, se
 
 func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
 	names, err := a.queueNames(ctx, sightOf(ctx))
-	among, all := a.there(ctx)
-	return func(yield func(api.Queue, error) bool) {
-		for _, name := range names {
-			q, _, err := a.countsOfQueue(ctx, name)
-			if work(&q, among, all); !yield(q, err) || err != nil {
-				return
-			}
-		}
-	}, err
+	if err != nil {
+		return nil, err
+	}
+	among, whole := a.there(ctx)
+	all := make([]api.Queue, len(names))
+	err = together(len(names), func(i int) (err error) {
+		all[i], _, err = a.countsOfQueue(ctx, names[i])
+		work(&all[i], among, whole)
+		return err
+	})
+	return answer.Listed(all, func(q *api.Queue) api.Queue { return *q }), err
 }
+
+// together does n things, some at a time: a store on a server answers those at once.
+func together(n int, do func(i int) error) error {
+	var all errgroup.Group
+	all.SetLimit(togetherMost)
+	for i := range n {
+		all.Go(func() error { return do(i) })
+	}
+	return all.Wait()
+}
+
+const togetherMost = 16
 
 // tenantsShown is how many of a queue's tenants are shown: the deepest.
 const tenantsShown = 100

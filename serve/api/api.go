@@ -207,7 +207,8 @@ type Steered struct {
 
 // Counted says how many were moved, or would be.
 type Counted struct {
-	Count int `json:"count"`
+	Count   int  `json:"count"`
+	AtLeast bool `json:"at_least,omitempty"` // there may be more: a dry run counts for two seconds
 }
 
 // InProject names a project.

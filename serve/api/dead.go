@@ -59,8 +59,9 @@ type DeadMove struct {
 
 // Moved says how many were moved, or would be.
 type Moved struct {
-	AsOf  time.Time `json:"as_of"` // what died again in the replay has died later
-	Count int       `json:"count"`
+	AsOf    time.Time `json:"as_of"` // what died again in the replay has died later
+	Count   int       `json:"count"`
+	AtLeast bool      `json:"at_least,omitempty"` // there may be more: a dry run counts for two seconds
 }
 
 // OneDead names a dead letter.

@@ -59,10 +59,10 @@ type Queue struct {
 	Rates      *Rates          `json:"rates,omitempty"`        // left out: not known yet
 	Workers    []QueueWorker   `json:"workers,omitempty"`      // the instances that work on it
 	Nobody     string          `json:"nobody,omitempty"`       // why nobody works on it, and what to do
-	Priorities []PriorityDepth `json:"priorities,omitempty"` // of one queue: those in which jobs wait
-	Settings   *queue.Settings `json:"settings,omitempty"` // of one queue
-	ETag       string          `json:"etag,omitempty"`     // of its settings: what the If-Match of a change of them is compared with
-	Tenants    []TenantDepth   `json:"tenants,omitempty"`  // of one queue: the deepest
+	Priorities []PriorityDepth `json:"priorities,omitempty"`   // of one queue: those in which jobs wait
+	Settings   *queue.Settings `json:"settings,omitempty"`     // of one queue
+	ETag       string          `json:"etag,omitempty"`         // of its settings: what the If-Match of a change of them is compared with
+	Tenants    []TenantDepth   `json:"tenants,omitempty"`      // of one queue: the deepest
 }
 
 // Version is the ETag.
