@@ -81,6 +81,15 @@ func testTracedWindow(t *testing.T, c *telemetrytest.Collector, w *windowsWorld,
 			t.Errorf("a record's span has the links %q, want its window's", s.Links)
 		}
 	}
+	r := httptest.NewRequest("POST", "http://localhost/api/v1/dead/replay?pipeline=windows-delivery", nil)
+	w.byOperator(r)
+	a := httptest.NewRecorder()
+	if w.Instance.ServeHTTP(a, r); a.Code != http.StatusOK {
+		t.Fatal(a.Code, a.Body)
+	}
+	c.Until(t, "the replay of the record that was refused", func() bool {
+		return strings.Contains(c.Tree(sendersTrace), "process windows-delivery.replay (consumer)")
+	})
 }
 
 // testTracedTopic brings a record in a trace by a topic.

@@ -187,7 +187,7 @@ func TestALinkHasTheSpanExported(t *testing.T) {
 	})
 }
 
-// What following costs: nothing where nobody does, two short allocations where a trace is not sampled.
+// What following costs: nothing where nobody does, three short allocations where a trace is not sampled.
 func BenchmarkFollowed(b *testing.B) {
 	for name, header := range map[string][]tidemill.Field{"off": inTrace("", true).Header, "not sampled": inTrace("", false).Header, "sampled": inTrace("", true).Header} {
 		b.Run(name, func(b *testing.B) {

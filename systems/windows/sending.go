@@ -74,7 +74,7 @@ func (p *part) add(x *sending, r *window.Record, it *process.Item) {
 
 // die makes the dead letter of a record.
 func (p *part) die(x *sending, r *window.Record, err error) {
-	p.letters = append(p.letters, x.letter(x.idOf(r), r.Kind, r.Body, err))
+	p.letters = append(p.letters, x.letter(x.idOf(r), r.Kind, r.Body, r.Trace, err))
 	p.count.Dead++
 	if x.s.o.Tracer != nil {
 		x.died(x.idOf(r), r.Kind, r.Trace, err)
@@ -138,13 +138,17 @@ func (x *sending) idOfSent(sent string) string {
 }
 
 // letter is the dead letter of a record, as an intake would bring it.
-func (x *sending) letter(id, kind string, body []byte, err error) tidemill.DeadLetter {
+func (x *sending) letter(id, kind string, body []byte, trace string, err error) tidemill.DeadLetter {
 	header := x.s.o.Header
 	if header == "" {
 		header = record.BatchHeader
 	}
+	fields := []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch.ID())}}
+	if trace != "" {
+		fields = append(fields, tidemill.Field{Name: []byte(tidemill.Traceparent), Value: []byte(trace)})
+	}
 	return tidemill.DeadLetter{Pipeline: Delivered, Kind: tidemill.KindOf(err), Cause: err.Error(), Tries: 1, At: x.s.o.Now(), Message: &tidemill.Message{
-		ID: id, Tenant: x.project, Type: kind, Payload: body, Header: []tidemill.Field{{Name: []byte(header), Value: []byte(x.batch.ID())}}}}
+		ID: id, Tenant: x.project, Type: kind, Payload: body, Header: fields}}
 }
 
 // send sends a part while the next is made; wait returns its error.
@@ -213,11 +217,12 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 			m := p.messages[f.Index]
 			id := x.idOfSent(m.ID)
 			p.refused = append(p.refused, refusal{id, f.Err})
-			p.letters = append(p.letters, x.letter(id, m.Type, p.bodies[f.Index], f.Err))
+			trace := string(m.Get(tidemill.Traceparent))
+			p.letters = append(p.letters, x.letter(id, m.Type, p.bodies[f.Index], trace, f.Err))
 			p.count.Delivered--
 			p.count.Dead++
 			if t, _ := tidemill.TraceOf(m); x.s.o.Tracer != nil && !t.Sampled {
-				x.died(id, m.Type, string(m.Get(tidemill.Traceparent)), f.Err)
+				x.died(id, m.Type, trace, f.Err)
 			}
 		case tidemill.RateLimit, tidemill.Credentials:
 			told = f.Err
@@ -252,7 +257,7 @@ func (x *sending) results(ctx context.Context, results []process.Result) error {
 	for i, r := range results {
 		id := fmt.Sprintf("%s/%s/%d", x.name, kind, i)
 		if err := x.refused[id]; err != nil {
-			p.letters = append(p.letters, x.letter(id, kind, r.Value, err))
+			p.letters = append(p.letters, x.letter(id, kind, r.Value, "", err))
 			continue
 		}
 		p.messages = append(p.messages, &tidemill.Message{ID: x.sent(id), Type: kind, To: x.s.o.Topics.Results, Key: []byte(r.Batch), Payload: r.Value, Header: x.header})
