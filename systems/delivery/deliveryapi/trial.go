@@ -135,9 +135,11 @@ func (a *API) partner(ctx context.Context, q *OnePartner) (out OnePartnerStatus,
 	}
 	out = OnePartnerStatus{Standing: healthOf(&d.Health), Preset: d.Preset, Endpoint: d.Endpoint, When: d.When, Sites: d.Sites, Auth: d.Auth.Type, Variable: d.Auth.Credentials,
 		Credentials: d.Credentials, Mapping: []PartnerField{}, Failures: []PartnerFailure{}}
-	for _, e := range a.Config().Elements() {
-		if e.List == "delivery.partners" && e.Name == q.Partner {
-			out.From = e.From
+	if a.Config != nil {
+		for _, e := range a.Config().Elements() {
+			if e.List == "delivery.partners" && e.Name == q.Partner {
+				out.From = e.From
+			}
 		}
 	}
 	for _, f := range d.Mapping {
