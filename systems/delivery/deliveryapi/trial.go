@@ -87,7 +87,7 @@ type Standing = Partner
 // OnePartnerStatus is a partner with what it is.
 type OnePartnerStatus struct {
 	Standing
-	From        string           `json:"from"` // FILE:LINE, or the database, where it is described
+	From        string           `json:"from,omitempty"` // FILE:LINE, or the database, where it is described
 	Preset      string           `json:"preset,omitempty"`
 	Endpoint    string           `json:"endpoint"` // what may be a secret in it is masked
 	When        string           `json:"when,omitempty"`
