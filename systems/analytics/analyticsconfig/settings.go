@@ -46,7 +46,7 @@ type Settings struct {
 	ClockAhead    time.Duration `yaml:"clock_ahead" env:"TIDEMILL_ANALYTICS_CLOCK_AHEAD" default:"1m" help:"a client whose time of sending, or whose events' times, are more than this in the future has a fast clock: its events' times are corrected" range:"[1s,)"`
 	EventsBehind  time.Duration `yaml:"events_behind" env:"TIDEMILL_ANALYTICS_EVENTS_BEHIND" default:"1826d" help:"how old an event may be (five years), and the rest of that month; an older one is stored with the start of that month, with a warning, and its time as the property $given_timestamp; raise it to import older history" range:"[1d,)"`
 	EventsAhead   time.Duration `yaml:"events_ahead" env:"TIDEMILL_ANALYTICS_EVENTS_AHEAD" default:"1d" help:"how far in the future an event may lie whose time is kept as it is given; a later one is stored with that time, with a warning, and its own as the property $given_timestamp" range:"[1h,)"`
-	Keep          time.Duration `yaml:"keep" env:"TIDEMILL_ANALYTICS_KEEP" default:"0s" help:"how long events are kept in the embedded warehouse, by their times; 0: for ever" allow:"0, or 1d or more"`
+	Keep          time.Duration `yaml:"keep" env:"TIDEMILL_ANALYTICS_KEEP" default:"0s" help:"how long events are kept, by their times; in ClickHouse it is the TTL of the table of events, which is changed where it has another. 0: for ever; in ClickHouse a new table keeps them for 365 days, and one that is there stays as it is" allow:"0, or 1d or more"`
 	KeepMost      config.Size   `yaml:"keep_most" env:"TIDEMILL_ANALYTICS_KEEP_MOST" default:"0" help:"how many bytes of events are kept in the embedded warehouse: the ones that were stored first make room; 0: as many as the disk has" allow:"0, or 1MiB or more"`
 	Scripts       string        `yaml:"scripts" env:"TIDEMILL_ANALYTICS_SCRIPTS" help:"node_modules folder with posthog-js, @segment/analytics-next or both, for pages that load them by a snippet; empty: none are served"`
 	GeoIP         GeoIP         `yaml:"geoip"`
@@ -107,10 +107,8 @@ func (a *Settings) Check() error {
 	k.OK(event.CheckCloudEventsID(a.CloudEventsID) == nil, "cloudevents_id")
 	k.OK(a.Keep == 0 || a.Keep >= 24*time.Hour, "keep")
 	k.OK(a.KeepMost == 0 || a.KeepMost >= 1<<20, "keep_most")
-	for name, given := range map[string]bool{"keep": a.Keep > 0, "keep_most": a.KeepMost > 0} {
-		if given && a.c.ClickHouse.URL != "" {
-			k.Fail(name, "it is for the embedded warehouse; in ClickHouse a new table keeps events for 365 days: ALTER TABLE events MODIFY TTL changes that")
-		}
+	if a.KeepMost > 0 && a.c.ClickHouse.URL != "" {
+		k.Fail("keep_most", "it is for the embedded warehouse: ClickHouse keeps events by their age, analytics.keep")
 	}
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))

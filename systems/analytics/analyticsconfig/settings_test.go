@@ -27,13 +27,13 @@ func TestFlushesFollowTheWarehouse(t *testing.T) {
 	}
 }
 
-func TestKeepIsForTheEmbeddedWarehouse(t *testing.T) {
+func TestHowLongEventsAreKept(t *testing.T) {
 	for _, c := range []struct {
 		flags map[string]string
 		ok    bool
 	}{
 		{map[string]string{"analytics.keep": "90d", "analytics.keep_most": "5GB"}, true},
-		{map[string]string{"analytics.keep": "90d", "clickhouse.url": "http://ch:8123"}, false},
+		{map[string]string{"analytics.keep": "90d", "clickhouse.url": "http://ch:8123"}, true},
 		{map[string]string{"analytics.keep_most": "5GB", "clickhouse.url": "http://ch:8123"}, false},
 		{map[string]string{"analytics.keep": "1h"}, false},
 		{map[string]string{"analytics.keep": "-1d"}, false},

@@ -18,9 +18,12 @@ func (w *wiring) clickhouse(ctx context.Context, b *backends) error {
 		return err
 	}
 	w.OnClose(func() error { conn.Close(); return nil })
-	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{Collection: c.Collection})
+	events, err := clickhousewarehouse.New(ctx, conn, clickhousewarehouse.Options{Collection: c.Collection, Keep: w.own.Keep})
 	if err != nil {
 		return err
+	}
+	if was := events.Was(); was != "" {
+		w.Log.WarnContext(ctx, "events are kept for another time in ClickHouse now", "keep", w.own.Keep, "was", was)
 	}
 	if b.versions, err = events.HighestVersion(ctx); err != nil {
 		return err

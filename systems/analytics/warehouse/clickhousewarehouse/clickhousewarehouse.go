@@ -48,8 +48,9 @@ import (
 
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
-	// Keep is how long events are kept, by their timestamp; 0 means 365 days, below 0 for ever.
-	// It is written into a new table. An existing table keeps its own TTL.
+	// Keep is how long events are kept, by their timestamp. It is the TTL of the table, also of one
+	// that is there: with another the table's is changed, see Store.Was. 0 means 365 days for a new
+	// table, below 0 for ever; one that is there then keeps its own.
 	Keep time.Duration
 	// Recent is how many stored events are remembered, so that they are reported and not sent
 	// again. Up to twice as many are held, about 70 bytes each. 0 means 100,000; below 0 none.
@@ -83,6 +84,7 @@ type Store struct {
 	names  names
 	o      Options
 	into   string // INSERT INTO events
+	was    string // see Was
 	recent *recent
 	blocks chan *block // spare ones
 
@@ -110,6 +112,7 @@ func newStore(ctx context.Context, conn *clickhousehttp.Conn, o Options, keepWar
 	if conn.Database() == "" {
 		return nil, errors.New("open the warehouse: no database is named; set Options.Database or ?database= in the URL")
 	}
+	given := o.Keep > 0
 	if o.Keep == 0 {
 		o.Keep = 365 * 24 * time.Hour
 	}
@@ -124,11 +127,15 @@ func newStore(ctx context.Context, conn *clickhousehttp.Conn, o Options, keepWar
 	}
 	s := &Store{conn: conn, names: namesIn(conn.Database()), o: o, recent: newRecent(max(o.Recent, 0)), blocks: make(chan *block, blocksKept)}
 	s.into = insertInto(s.names.events, newBlock().all)
-	if err := s.migrate(ctx, keepWarnings); err != nil {
+	if err := s.migrate(ctx, keepWarnings, given); err != nil {
 		return nil, fmt.Errorf("open the warehouse in %s: %w", conn.Database(), err)
 	}
 	return s, nil
 }
+
+// Was is the TTL that the table of events had before New gave it that of Options.Keep; empty: New has
+// not changed it.
+func (s *Store) Was() string { return s.was }
 
 // stamps returns the first of n times that no row of this Store has, in microseconds.
 func (s *Store) stamps(n int) int64 {

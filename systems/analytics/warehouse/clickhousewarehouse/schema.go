@@ -112,7 +112,7 @@ func (s *Store) state(ctx context.Context) (*state, error) {
 
 // migrate makes what is missing. Every statement may run twice, and at the same time as
 // another instance's.
-func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
+func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration, keep bool) error {
 	st, err := s.state(ctx)
 	if err != nil {
 		return fmt.Errorf("read what is there: %w", err)
@@ -121,6 +121,11 @@ func (s *Store) migrate(ctx context.Context, keepWarnings time.Duration) error {
 		if err := s.conn.Exec(ctx, statement); err != nil {
 			what, _, _ := strings.Cut(statement, "(")
 			return fmt.Errorf("%s: %w", strings.TrimSpace(what), err)
+		}
+	}
+	if events, ok := st.tables[eventsTable]; ok && keep {
+		if err := s.keep(ctx, events); err != nil {
+			return err
 		}
 	}
 	d, ok := st.tables[dictionaryName]
@@ -220,10 +225,41 @@ ENGINE = ReplacingMergeTree(ingested_at)
 PARTITION BY if(timestamp >= toDateTime64('2000-01-01 00:00:00', 3, 'UTC') AND timestamp < toDateTime64('2100-01-01 00:00:00', 3, 'UTC'), toYYYYMM(timestamp), 0)
 ORDER BY (project_id, event_name, timestamp, event_id)`)
 	if s.o.Keep > 0 {
-		fmt.Fprintf(&q, "\nTTL toDateTime(least(greatest(timestamp, toDateTime64('1970-01-01 00:00:00', 3, 'UTC')), toDateTime64('2100-01-01 00:00:00', 3, 'UTC')), 'UTC') + toIntervalSecond(%d)", int64(s.o.Keep.Seconds()))
+		q.WriteString("\nTTL " + s.ttl())
 	}
 	q.WriteString(s.with(fmt.Sprintf("non_replicated_deduplication_window = %d", window)))
 	return q.String()
+}
+
+// ttl is that of Options.Keep.
+func (s *Store) ttl() string {
+	return fmt.Sprintf("toDateTime(least(greatest(timestamp, toDateTime64('1970-01-01 00:00:00', 3, 'UTC')), toDateTime64('2100-01-01 00:00:00', 3, 'UTC')), 'UTC') + toIntervalSecond(%d)", int64(s.o.Keep.Seconds()))
+}
+
+// keep gives the table of events the TTL of Options.Keep, if it has another. The server then removes
+// what is older in the background.
+func (s *Store) keep(ctx context.Context, events table) error {
+	was := events.ttl()
+	if was == s.ttl() {
+		return nil
+	}
+	if moves := regexp.MustCompile(`(?i)\b(TO (DISK|VOLUME)|RECOMPRESS|GROUP BY|WHERE)\b`).FindString(was); moves != "" {
+		return fmt.Errorf("the table %s has the TTL %q, which does more than forget: change how long events are kept there by ALTER TABLE %[1]s MODIFY TTL, and leave the setting out", s.names.events, was)
+	}
+	if err := s.conn.Exec(ctx, "ALTER TABLE "+s.names.events+" MODIFY TTL "+s.ttl()); err != nil {
+		return fmt.Errorf("change how long events are kept in %s: %w", s.names.events, err)
+	}
+	if s.was = was; was == "" {
+		s.was = "none"
+	}
+	return nil
+}
+
+// ttl is a table's, as the server writes it; empty: it has none.
+func (t *table) ttl() string {
+	_, ttl, _ := strings.Cut(t.settings, " TTL ")
+	ttl, _, _ = strings.Cut(ttl, " SETTINGS ")
+	return ttl
 }
 
 // createDictionary makes the dictionary by which readers' own queries resolve persons. Its
