@@ -33,7 +33,7 @@ func TestPostgresMigrate(t *testing.T) {
 	}
 	defer func() { _ = c.Close(t.Context()) }()
 	var names string
-	if err := c.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY name) FROM own.tidemill_tables").Scan(&names); err != nil || names != "access instance lock operation profile_record trail" {
+	if err := c.QueryRow(t.Context(), "SELECT string_agg(name, ' ' ORDER BY name) FROM own.tidemill_tables").Scan(&names); err != nil || names != "access description instance lock operation profile_record trail" {
 		t.Errorf("the tables of %q are made, %v", names, err)
 	}
 }
