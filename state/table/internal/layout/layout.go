@@ -3,11 +3,9 @@
 package layout
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/tidemill/tidemill/state/table"
 )
@@ -24,12 +22,25 @@ type Layout[T any] struct {
 // Of checks a spec.
 func Of[T any](spec table.Spec[T]) (*Layout[T], error) {
 	l := &Layout[T]{Spec: spec, fields: map[string]table.Field[T]{}, types: map[string]string{}, orders: map[string][]table.Field[T]{}}
-	err := errors.Join(CheckName("table", spec.Name), l.checkFields())
-	if err == nil { // what follows is about fields
-		err = errors.Join(l.checkOrders(), l.checkCount(), l.checkExpires(), l.checkViews())
+	c := checked{name: spec.Name, orders: spec.Orders, views: spec.Views, counts: spec.Count.Of != nil, counted: spec.Count.From, expires: spec.Expires, types: l.types}
+	one := new(T)
+	for _, f := range spec.Fields {
+		at := place{name: f.Name}
+		if f.At != nil {
+			at.at = f.At(one)
+		}
+		c.fields, l.fields[f.Name] = append(c.fields, at), f
 	}
-	if err != nil {
-		return nil, fmt.Errorf("spec of table %q: %w", spec.Name, err)
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	key := spec.Fields[0]
+	l.orders[""] = []table.Field[T]{key}
+	for _, o := range spec.Orders {
+		for _, n := range o.By {
+			l.orders[o.Name] = append(l.orders[o.Name], l.fields[n])
+		}
+		l.orders[o.Name] = append(l.orders[o.Name], key)
 	}
 	return l, nil
 }
@@ -42,114 +53,6 @@ func CheckName(of, s string) error {
 		return fmt.Errorf("invalid name of a %s %.40q: want a-z, 0-9 and _, at most 32, a letter first", of, s)
 	}
 	return nil
-}
-
-func (l *Layout[T]) checkFields() error {
-	if len(l.Fields) < 2 {
-		return fmt.Errorf("it has %d fields; want the key and at least one more", len(l.Fields))
-	}
-	var errs []error
-	one, at := new(T), map[any]string{}
-	for i, f := range l.Fields {
-		errs = append(errs, CheckName("field", f.Name))
-		if _, twice := l.fields[f.Name]; twice {
-			errs = append(errs, fmt.Errorf("two fields have the name %s", f.Name))
-		}
-		l.fields[f.Name] = f
-		if f.At == nil {
-			errs = append(errs, fmt.Errorf("field %s has no At", f.Name))
-			continue
-		}
-		p := f.At(one)
-		if typeOf(p) == "" {
-			errs = append(errs, fmt.Errorf("field %s is a %T; want *string, *[]byte, *time.Time, *uint64, *int, *uint8 or *bool", f.Name, p))
-			continue
-		}
-		if other := at[p]; other != "" {
-			errs = append(errs, fmt.Errorf("the fields %s and %s are the same", other, f.Name))
-		}
-		at[p], l.types[f.Name] = f.Name, typeOf(p)
-		if i == 0 && typeOf(p) != "string" {
-			errs = append(errs, fmt.Errorf("the key %s is a %T; want *string", f.Name, p))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (l *Layout[T]) checkOrders() error {
-	key := l.Fields[0]
-	l.orders[""] = []table.Field[T]{key}
-	var errs []error
-	for _, o := range l.Orders {
-		errs = append(errs, CheckName("order", o.Name))
-		if l.orders[o.Name] != nil {
-			errs = append(errs, fmt.Errorf("two orders have the name %s", o.Name))
-		}
-		if len(o.By) == 0 || len(o.By) > table.MaxOrder {
-			errs = append(errs, fmt.Errorf("order %s is by %d fields; want 1 to %d", o.Name, len(o.By), table.MaxOrder))
-		}
-		var by []table.Field[T]
-		for i, n := range o.By {
-			f, ok := l.fields[n]
-			switch {
-			case !ok:
-				errs = append(errs, fmt.Errorf("order %s is by %q, which is no field", o.Name, n))
-			case n == key.Name:
-				errs = append(errs, fmt.Errorf("order %s names the key, which is the end of each order", o.Name))
-			case slices.Contains(o.By[:i], n):
-				errs = append(errs, fmt.Errorf("order %s names the field %s twice", o.Name, n))
-			}
-			by = append(by, f)
-		}
-		l.orders[o.Name] = append(by, key)
-	}
-	return errors.Join(errs...)
-}
-
-func (l *Layout[T]) checkCount() error {
-	var errs []error
-	if (l.Count.Of == nil) != (len(l.Count.From) == 0) {
-		errs = append(errs, errors.New("a counter has both Of and From, or none"))
-	}
-	for _, n := range l.Count.From {
-		if _, ok := l.fields[n]; !ok {
-			errs = append(errs, fmt.Errorf("the counter reads %q, which is no field", n))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (l *Layout[T]) checkExpires() error {
-	if l.Expires == "" {
-		return nil
-	}
-	f, ok := l.fields[l.Expires]
-	if !ok {
-		return fmt.Errorf("expiry is by %q, which is no field", l.Expires)
-	}
-	p := f.At(new(T))
-	if _, ok := p.(*time.Time); !ok {
-		return fmt.Errorf("expiry is by %s, a %T; want *time.Time", f.Name, p)
-	}
-	if !slices.ContainsFunc(l.Orders, func(o table.Order) bool { return slices.Index(o.By, f.Name) == 0 }) {
-		return fmt.Errorf("expiry is by %s, which is the first field of no order", f.Name)
-	}
-	return nil
-}
-
-func (l *Layout[T]) checkViews() error {
-	var errs []error
-	seen := []string{l.Name}
-	for _, v := range l.Views {
-		errs = append(errs, CheckName("view", v.Name))
-		if slices.Contains(seen, v.Name) {
-			errs = append(errs, fmt.Errorf("the view %s has the name of the table or of another view", v.Name))
-		}
-		if seen = append(seen, v.Name); v.SQLite == "" || v.Postgres == "" {
-			errs = append(errs, fmt.Errorf("the view %s has no SELECT for SQLite or for PostgreSQL", v.Name))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // Key is the key of a record.
