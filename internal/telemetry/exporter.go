@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -41,6 +41,7 @@ type Exporter struct {
 	provider *sdk.TracerProvider
 	waiting  *waiting
 	send     sdk.SpanExporter
+	heard    *heard
 	metrics  *metrics // nil: none are sent
 	spans    *prometheus.CounterVec
 	away     bool // the last request failed; for the loop
@@ -58,7 +59,7 @@ func Open(ctx context.Context, o Options) (*Exporter, error) {
 	if o.Random == nil {
 		o.Random = rand.Uint64
 	}
-	e := &Exporter{o: o, spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemill_telemetry_spans_total", Help: "Spans by what became of them: exported, dropped because too many waited, failed because the collector did not take them."}, []string{"outcome"})}
+	e := &Exporter{o: o, heard: newHeard(o.Via), spans: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemill_telemetry_spans_total", Help: "Spans by what became of them: exported, dropped because too many waited, failed because the collector did not take them."}, []string{"outcome"})}
 	for _, outcome := range []string{"exported", "dropped", "failed"} {
 		e.spans.WithLabelValues(outcome)
 	}
@@ -70,10 +71,13 @@ func Open(ctx context.Context, o Options) (*Exporter, error) {
 		return nil, err
 	}
 	if e.send, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(place(o.Endpoint, "/v1/traces")), otlptracehttp.WithHeaders(o.Headers), otlptracehttp.WithTimeout(timeout),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithHTTPClient(client(&o)),
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithHTTPClient(e.heard.client()),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: timeout / 10, MaxInterval: timeout, MaxElapsedTime: timeout})); err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { // which has the collector's own words
+		o.Log.Warn("the collector took a part of what it was sent, or the exporter had another error that is no failure")
+	}))
 	e.waiting = &waiting{spans: make(chan sdk.ReadOnlySpan, most), dropped: e.dropped}
 	e.provider = sdk.NewTracerProvider(sdk.WithResource(of), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(ids{}), sdk.WithSpanProcessor(e.waiting))
 	e.tracer = e.provider.Tracer("github.com/tidemill/tidemill")
@@ -83,11 +87,6 @@ func Open(ctx context.Context, o Options) (*Exporter, error) {
 		}
 	}
 	return e, nil
-}
-
-// client sends requests. It follows no redirect, for the headers may have a key.
-func client(o *Options) *http.Client {
-	return &http.Client{Transport: o.Via, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // place is where a signal is sent to.
@@ -240,7 +239,7 @@ func (e *Exporter) export(ctx context.Context) {
 		clear(e.batch)
 		if away := err != nil; away != e.away {
 			if e.away = away; away {
-				e.o.Log.WarnContext(ctx, "spans cannot be exported: they are dropped until the collector takes them", "error", err)
+				e.o.Log.WarnContext(ctx, "spans cannot be exported: they are dropped until the collector takes them", "error", e.heard.why())
 			} else {
 				e.o.Log.InfoContext(ctx, "spans are exported again")
 			}

@@ -21,16 +21,17 @@ type metrics struct {
 	reader   *metric.ManualReader
 	provider *metric.MeterProvider
 	send     *otlpmetrichttp.Exporter
+	heard    *heard
 	log      *slog.Logger
 	away     bool // the last request failed
 }
 
 func newMetrics(ctx context.Context, o *Options, of *resource.Resource) (*metrics, error) {
-	m := &metrics{log: o.Log, reader: metric.NewManualReader(metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all(o.Registry)))))}
+	m := &metrics{log: o.Log, heard: newHeard(o.Via), reader: metric.NewManualReader(metric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all(o.Registry)))))}
 	m.provider = metric.NewMeterProvider(metric.WithReader(m.reader), metric.WithResource(of))
 	var err error
 	m.send, err = otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(place(o.Endpoint, "/v1/metrics")), otlpmetrichttp.WithHeaders(o.Headers), otlpmetrichttp.WithTimeout(timeout),
-		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression), otlpmetrichttp.WithHTTPClient(client(o)),
+		otlpmetrichttp.WithCompression(otlpmetrichttp.GzipCompression), otlpmetrichttp.WithHTTPClient(m.heard.client()),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{Enabled: true, InitialInterval: timeout / 10, MaxInterval: timeout, MaxElapsedTime: timeout}))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -55,7 +56,7 @@ func (m *metrics) export(ctx context.Context) {
 	}
 	if away := err != nil && ctx.Err() == nil; away != m.away {
 		if m.away = away; away {
-			m.log.WarnContext(ctx, "metrics cannot be sent to the collector", "error", err)
+			m.log.WarnContext(ctx, "metrics cannot be sent to the collector", "error", m.heard.why())
 		} else {
 			m.log.InfoContext(ctx, "metrics are sent to the collector again")
 		}

@@ -36,6 +36,7 @@ console:
   oidc:
     - {name: corp, issuer: 'http://${=parrot}/corp', client_id: tidemill, client_secret: '${client of a provider}', roles: {staff: viewer}}
     - {name: home, issuer: 'http://${=parrot}/home', client_id: tidemill, client_secret_env: OIDC_HOME, roles: {staff: viewer}}
+telemetry: {endpoint: 'http://${=parrot}/to/otlp/${path of a collector}', headers: 'X-Own=${header of a collector}', sample: 1, metrics: 1s}
 analytics:
   geoip: {url: 'http://user:${password of geoip.url}@${=parrot}/db/token/${path of geoip.url}?license_key=${query of geoip.url}', allow_private: 127.0.0.0/8}
 delivery:
@@ -97,7 +98,7 @@ var sentSecrets = []string{"bearer of a partner", "password of a partner", "key 
 	"path of an endpoint", "query of an endpoint", "header of an endpoint", "authorization of an endpoint",
 	"password of geoip.url", "path of geoip.url", "query of geoip.url", "path of files.url", "query of files.url",
 	"path of a processor", "query of a processor", "header of a processor", "authorization of a processor",
-	"client of a provider", "client of a provider in a variable"}
+	"client of a provider", "client of a provider in a variable", "path of a collector", "header of a collector"}
 
 // spy is an instance with secrets everywhere, and who reads all that it shows.
 type spy struct {
