@@ -42,7 +42,7 @@ var mayDial = map[string]string{
 	"internal/redisconn/url.go":                 "the operator's own server, and those that its Sentinels name",
 	"internal/mqttconn/options.go":              "the operator's own broker",
 	"internal/mqttconn/connect.go":              "TLS on a connection to the operator's own broker",
-	"internal/telemetry/heard.go":            "the operator's own collector; no redirect is followed",
+	"internal/telemetry/heard.go":               "the operator's own collector; no redirect is followed",
 	"serve/access/provider/provider.go":         "providers that the operator names, over TLS; no redirect is followed",
 	"cli/command/client.go":                     "the API of an instance that the operator names; no redirect is followed",
 	"serve/api/operation/inprocess.go":          "an API in the same process: nothing is connected to",
