@@ -86,7 +86,7 @@ func (g *Given) read(e Env) ([]byte, error) {
 		if err := yaml.Unmarshal([]byte(text), &value); !ok || err != nil {
 			return nil, UsageError{Err: fmt.Errorf("--set %s: want NAME=VALUE, with a value as in YAML", name)}
 		}
-		var patch any = value
+		patch := value
 		path := strings.Split(name, ".")
 		for n := len(path) - 1; n > 0; n-- {
 			patch = map[string]any{path[n]: patch}
