@@ -2,7 +2,6 @@ package sqlitequeue
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -66,18 +65,14 @@ func (p *page) read(tx *sqlitedb.Tx, q *queueState) error {
 	defer rows.Close()
 	bytes := 0
 	for rows.Next() {
-		var pos int64
-		var n int
-		var blob []byte
-		var ended sql.NullInt64
-		if err := rows.Scan(&pos, &n, &blob, &ended); err != nil {
+		seg, blob, err := scanSegment(rows)
+		if err != nil {
 			return err
 		}
-		seg := &segment{first: position(pos), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
 		p.add(seg, blob)
 		bytes += len(blob)
 		if len(p.items) >= p.want || bytes > p.bytes {
-			p.upTo = seg.first + uint64(n) - 1
+			p.upTo = seg.last()
 			return nil
 		}
 	}

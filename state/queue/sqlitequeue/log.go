@@ -29,6 +29,9 @@ type segment struct {
 	going uint64 // bits that leave in the transaction being written; guarded by the turn "ending"
 }
 
+// last is the position of its last job.
+func (s *segment) last() uint64 { return s.first + uint64(s.n) - 1 }
+
 func (s *segment) bit(n uint64) uint64 { return 1 << (n - s.first) }
 func (s *segment) empty(ended uint64) bool {
 	return bits.OnesCount64(ended) == s.n

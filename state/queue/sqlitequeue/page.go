@@ -188,18 +188,15 @@ func (p *jobPage) segments(tx *sqlitedb.Tx, q *queueState, after uint64, want in
 		if len(p.items) >= want || p.bytes > pageBytes {
 			return nil // upTo is where the last one ends
 		}
-		var pos int64
-		var n int
-		var blob, group []byte
-		var ended sql.NullInt64
-		if err := rows.Scan(&pos, &n, &blob, &ended, &group); err != nil {
+		var group []byte
+		seg, blob, err := scanSegment(rows, &group)
+		if err != nil {
 			return err
 		}
-		seg := &segment{first: position(pos), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
 		p.bytes += len(blob)
 		p.add(seg, blob, group, after)
-		if last := seg.first + uint64(n) - 1; len(p.items) >= want || p.bytes > pageBytes {
-			p.upTo = last
+		if len(p.items) >= want || p.bytes > pageBytes {
+			p.upTo = seg.last()
 		}
 	}
 	return rows.Err()
@@ -238,9 +235,35 @@ func jobsOf(seg *segment, blob []byte, ended uint64) iter.Seq[item] {
 	}
 }
 
+// scanSegment reads a segment from a row: its position, how many jobs it has, the jobs, and which of
+// them have ended; then more.
+func scanSegment(rows *sql.Rows, more ...any) (*segment, []byte, error) {
+	var pos int64
+	var blob []byte
+	var ended sql.NullInt64
+	seg := new(segment)
+	if err := rows.Scan(append([]any{&pos, &seg.n, &blob, &ended}, more...)...); err != nil {
+		return nil, nil, err
+	}
+	seg.first, seg.ended, seg.saved = position(pos), uint64(ended.Int64), ended.Valid
+	return seg, blob, nil
+}
+
+// lateColumns are those that scanLate reads.
+const lateColumns = "pos, coalesce(at,0), tries, handed, due, job, cause, failures"
+
+// scanLate reads a late job with its past from a row.
+func scanLate(rows *sql.Rows) (it item, err error) {
+	var pos int64
+	it.past = new(past)
+	err = rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &it.past.cause, &it.past.failures)
+	it.n = position(pos)
+	return it, err
+}
+
 // lates merges late jobs in.
 func (p *jobPage) lates(tx *sqlitedb.Tx, q *queueState, after uint64, want int, where string) error {
-	rows, err := tx.Query(`SELECT pos, coalesce(at,0), tries, handed, due, job, cause, failures FROM queue_late
+	rows, err := tx.Query(`SELECT `+lateColumns+` FROM queue_late
 		WHERE pos>? AND pos<=?`+where+` ORDER BY pos`, q.filePos(after), q.filePos(p.upTo))
 	if err != nil {
 		return err
@@ -254,13 +277,10 @@ func (p *jobPage) lates(tx *sqlitedb.Tx, q *queueState, after uint64, want int, 
 			p.upTo = p.items[len(p.items)-1].n
 			return nil
 		}
-		var it item
-		was := new(past)
-		var pos int64
-		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &was.cause, &was.failures); err != nil {
+		it, err := scanLate(rows)
+		if err != nil {
 			return err
 		}
-		it.n, it.past = position(pos), was
 		for len(fresh) > 0 && fresh[0].n < it.n {
 			p.items, fresh = append(p.items, fresh[0]), fresh[1:]
 		}

@@ -156,14 +156,10 @@ func (p *tenantPage) segments(tx *sqlitedb.Tx, id []byte, want int) error {
 	defer rows.Close()
 	of, found, size := readGroup(id), 0, 0
 	for rows.Next() {
-		var pos int64
-		var n int
-		var blob []byte
-		var ended sql.NullInt64
-		if err := rows.Scan(&pos, &n, &blob, &ended); err != nil {
+		seg, blob, err := scanSegment(rows)
+		if err != nil {
 			return err
 		}
-		seg := &segment{first: position(pos), n: n, ended: uint64(ended.Int64), saved: ended.Valid}
 		for it := range jobsOf(seg, blob, seg.ended) {
 			if it.n > p.after && it.n <= p.to {
 				it.group, found = of, found+1
@@ -174,7 +170,7 @@ func (p *tenantPage) segments(tx *sqlitedb.Tx, id []byte, want int) error {
 			if p.f.Back {
 				p.after = max(p.after, seg.first-1)
 			} else {
-				p.to = min(p.to, seg.first+uint64(n)-1)
+				p.to = min(p.to, seg.last())
 			}
 			return nil
 		}
@@ -186,7 +182,7 @@ func (p *tenantPage) segments(tx *sqlitedb.Tx, id []byte, want int) error {
 const lateLooks = 4096
 
 const (
-	lateOnSQL = `SELECT pos, coalesce(at,0), tries, handed, due, job, cause, failures FROM queue_late
+	lateOnSQL = `SELECT ` + lateColumns + ` FROM queue_late
 		WHERE pos>? AND pos<=? ORDER BY pos`
 	lateBackSQL = lateOnSQL + " DESC"
 	someDueSQL  = `SELECT EXISTS(SELECT 1 FROM queue_late WHERE queue=? AND at IS NULL) OR EXISTS(SELECT 1 FROM queue_late WHERE queue=? AND at<=?)`
@@ -212,13 +208,11 @@ func (p *tenantPage) lates(tx *sqlitedb.Tx, s *Store, looks *rules.Looks) error 
 	}
 	defer rows.Close()
 	for looked := 1; rows.Next(); looked++ {
-		var it item
-		was := new(past)
-		var pos int64
-		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &was.cause, &was.failures); err != nil {
+		it, err := scanLate(rows)
+		if err != nil {
 			return err
 		}
-		if it.n, it.past = position(pos), was; may(p.f, it.rec) {
+		if may(p.f, it.rec) {
 			p.items = append(p.items, it)
 		} else {
 			p.rest = looks.Pass(p.markOf(it.n))
