@@ -44,7 +44,6 @@ type Exporter struct {
 	heard    *heard
 	metrics  *metrics // nil: none are sent
 	spans    *prometheus.CounterVec
-	away     bool // the last request failed; for the loop
 	batch    []sdk.ReadOnlySpan
 }
 
@@ -237,13 +236,7 @@ func (e *Exporter) export(ctx context.Context) {
 		}
 		e.spans.WithLabelValues(outcome).Add(float64(len(e.batch)))
 		clear(e.batch)
-		if away := err != nil; away != e.away {
-			if e.away = away; away {
-				e.o.Log.WarnContext(ctx, "spans cannot be exported: they are dropped until the collector takes them", "error", e.heard.why())
-			} else {
-				e.o.Log.InfoContext(ctx, "spans are exported again")
-			}
-		}
+		e.heard.tell(ctx, e.o.Log, err != nil, "spans cannot be exported: they are dropped until the collector takes them", "spans are exported again")
 	}
 }
 

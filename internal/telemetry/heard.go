@@ -4,7 +4,9 @@ package telemetry
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 )
@@ -14,6 +16,7 @@ import (
 type heard struct {
 	via  http.RoundTripper
 	last atomic.Pointer[string]
+	away bool // the last export failed; for the loop that exports
 }
 
 func newHeard(via http.RoundTripper) *heard { return &heard{via: cmp.Or(via, http.DefaultTransport)} }
@@ -38,6 +41,18 @@ func (h *heard) why() string {
 		return *text
 	}
 	return fmt.Sprintf("nothing came of it in %v", timeout)
+}
+
+// tell logs that an export failed, and that one works again: once for each time.
+func (h *heard) tell(ctx context.Context, log *slog.Logger, failed bool, lost, again string) {
+	if failed == h.away {
+		return
+	}
+	if h.away = failed; failed {
+		log.WarnContext(ctx, lost, "error", h.why())
+	} else {
+		log.InfoContext(ctx, again)
+	}
 }
 
 // client sends requests. It follows no redirect, for the headers may have a key.

@@ -23,7 +23,6 @@ type metrics struct {
 	send     *otlpmetrichttp.Exporter
 	heard    *heard
 	log      *slog.Logger
-	away     bool // the last request failed
 }
 
 func newMetrics(ctx context.Context, o *Options, of *resource.Resource) (*metrics, error) {
@@ -54,13 +53,7 @@ func (m *metrics) export(ctx context.Context) {
 	if err == nil {
 		err = m.send.Export(ctx, &all)
 	}
-	if away := err != nil && ctx.Err() == nil; away != m.away {
-		if m.away = away; away {
-			m.log.WarnContext(ctx, "metrics cannot be sent to the collector", "error", m.heard.why())
-		} else {
-			m.log.InfoContext(ctx, "metrics are sent to the collector again")
-		}
-	}
+	m.heard.tell(ctx, m.log, err != nil && ctx.Err() == nil, "metrics cannot be sent to the collector", "metrics are sent to the collector again")
 }
 
 func (m *metrics) close(ctx context.Context) error {
