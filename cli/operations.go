@@ -140,20 +140,19 @@ func (b *asking) print(e command.Env, o *api.Operation) error {
 }
 
 func counted(n int, more bool) string {
-	text := strconv.Itoa(n)
-	if more {
-		text = "at least " + text
-	}
-	return text
+	return atLeast(strconv.Itoa(n), more)
 }
 
 // countedThings is so many things, or at least so many.
 func countedThings(n int, more bool, one, many string) string {
-	text := command.Count(n, one, many)
+	return atLeast(command.Count(n, one, many), more)
+}
+
+func atLeast(count string, more bool) string {
 	if more {
-		text = "at least " + text
+		return "at least " + count
 	}
-	return text
+	return count
 }
 
 // inWords is how an operation stands.

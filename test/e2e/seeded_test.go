@@ -127,13 +127,19 @@ func (in *seeded) post(path, kind, body string) {
 // get asks the API.
 func (in *seeded) get(path string, into any) {
 	in.t.Helper()
+	if err := json.Unmarshal(in.shown(path), into); err != nil {
+		in.t.Fatal(err)
+	}
+}
+
+// shown is what the API shows at a path.
+func (in *seeded) shown(path string) []byte {
+	in.t.Helper()
 	r, err := http.NewRequestWithContext(in.t.Context(), http.MethodGet, "http://"+in.Addr+operation.Prefix+path, nil)
 	if err != nil {
 		in.t.Fatal(err)
 	}
-	if err := json.Unmarshal(in.do(r), into); err != nil {
-		in.t.Fatal(err)
-	}
+	return in.do(r)
 }
 
 func (in *seeded) do(r *http.Request) []byte {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"reflect"
@@ -20,7 +19,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/test/process"
 )
 
@@ -139,11 +137,7 @@ func (in *seeded) has() map[string][]string {
 	in.t.Helper()
 	all := map[string][]string{}
 	for path, fields := range kept {
-		r, err := http.NewRequestWithContext(in.t.Context(), http.MethodGet, "http://"+in.Addr+operation.Prefix+path, nil)
-		if err != nil {
-			in.t.Fatal(err)
-		}
-		dec := json.NewDecoder(bytes.NewReader(in.do(r)))
+		dec := json.NewDecoder(bytes.NewReader(in.shown(path)))
 		for dec.More() {
 			var v any
 			if err := dec.Decode(&v); err != nil {
@@ -244,12 +238,8 @@ func (s *sending) end() []string {
 func (in *seeded) storedOnce(ids []string) {
 	in.t.Helper()
 	(&instance{in.Instance, in.t}).settled()
-	r, err := http.NewRequestWithContext(in.t.Context(), http.MethodGet, "http://"+in.Addr+operation.Prefix+"events?project=shop&name=meanwhile", nil)
-	if err != nil {
-		in.t.Fatal(err)
-	}
 	found := map[string]int{}
-	dec := json.NewDecoder(bytes.NewReader(in.do(r)))
+	dec := json.NewDecoder(bytes.NewReader(in.shown("events?project=shop&name=meanwhile")))
 	for dec.More() {
 		var e struct {
 			ID string `json:"event_id"`

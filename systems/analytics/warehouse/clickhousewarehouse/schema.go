@@ -236,6 +236,9 @@ func (s *Store) ttl() string {
 	return fmt.Sprintf("toDateTime(least(greatest(timestamp, toDateTime64('1970-01-01 00:00:00', 3, 'UTC')), toDateTime64('2100-01-01 00:00:00', 3, 'UTC')), 'UTC') + toIntervalSecond(%d)", int64(s.o.Keep.Seconds()))
 }
 
+// doesMore finds a TTL that does more than forget.
+var doesMore = regexp.MustCompile(`(?i)\b(TO (DISK|VOLUME)|RECOMPRESS|GROUP BY|WHERE)\b`)
+
 // keep gives the table of events the TTL of Options.Keep, if it has another. The server then removes
 // what is older in the background.
 func (s *Store) keep(ctx context.Context, events table) error {
@@ -243,7 +246,7 @@ func (s *Store) keep(ctx context.Context, events table) error {
 	if was == s.ttl() {
 		return nil
 	}
-	if moves := regexp.MustCompile(`(?i)\b(TO (DISK|VOLUME)|RECOMPRESS|GROUP BY|WHERE)\b`).FindString(was); moves != "" {
+	if doesMore.MatchString(was) {
 		return fmt.Errorf("the table %s has the TTL %q, which does more than forget: change how long events are kept there by ALTER TABLE %[1]s MODIFY TTL, and leave the setting out", s.names.events, was)
 	}
 	if err := s.conn.Exec(ctx, "ALTER TABLE "+s.names.events+" MODIFY TTL "+s.ttl()); err != nil {

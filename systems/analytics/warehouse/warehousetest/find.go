@@ -2,11 +2,11 @@ package warehousetest
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
@@ -17,7 +17,7 @@ import (
 func asked(t *testing.T, s warehouse.Reader, project uuid.UUID, i int) (e *event.Event, err error) {
 	t.Helper()
 	for range 20 {
-		if e, err = s.Find(t.Context(), project, id(i)); err == nil || !strings.Contains(err.Error(), "TIMEOUT_EXCEEDED") {
+		if e, err = s.Find(t.Context(), project, id(i)); tidemill.KindOf(err) != tidemill.Timeout {
 			break
 		}
 	}
