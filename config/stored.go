@@ -74,6 +74,16 @@ func (c *Loaded) Elements() (all []Element) {
 	return all
 }
 
+// Named is the element of a list that has a name; false: there is none.
+func (c *Loaded) Named(list, name string) (Element, bool) {
+	all := c.Elements()
+	i := slices.IndexFunc(all, func(e Element) bool { return e.List == list && e.Name == name })
+	if i < 0 {
+		return Element{}, false
+	}
+	return all[i], true
+}
+
 // Shown is the element in JSON, as it is in force, without anything that may be a secret.
 func (e *Element) Shown() ([]byte, error) {
 	text, err := yaml.MarshalWithOptions(shown(e.value).Interface(), yaml.OmitZero())

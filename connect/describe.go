@@ -294,10 +294,8 @@ func (i *Instance) listFor(c *admin.DescriptionChange) (string, error) {
 	if !slices.Contains(i.options.Systems, groupOf(list)) {
 		return "", operation.Refuse(http.StatusConflict, "nothing was changed: %s does not run in this instance, which cannot check a %s: ask one where it runs", groupOf(list), c.Kind)
 	}
-	for _, e := range is.Elements() {
-		if e.List == list && e.Name == c.Name && e.From != config.FromDatabase {
-			return "", operation.Refuse(http.StatusConflict, "nothing was changed: the %s %s stands in the file of this instance (%s), which wins and is read-only here: change it there, and reload", c.Kind, c.Name, e.From)
-		}
+	if e, there := is.Named(list, c.Name); there && e.From != config.FromDatabase {
+		return "", operation.Refuse(http.StatusConflict, "nothing was changed: the %s %s stands in the file of this instance (%s), which wins and is read-only here: change it there, and reload", c.Kind, c.Name, e.From)
 	}
 	return list, nil
 }
@@ -343,11 +341,10 @@ func (i *Instance) changed(ctx context.Context, c *admin.DescriptionChange, list
 
 // find is an element as the API shows it; nil: it is not there.
 func find(c *config.Loaded, kept *description.Kept, list, name string) (*api.Description, error) {
-	for _, e := range c.Elements() {
-		if e.List == list && e.Name == name {
-			d, err := shownDescription(&e, kept)
-			return &d, err
-		}
+	e, there := c.Named(list, name)
+	if !there {
+		return nil, nil
 	}
-	return nil, nil
+	d, err := shownDescription(&e, kept)
+	return &d, err
 }

@@ -136,11 +136,8 @@ func (a *API) partner(ctx context.Context, q *OnePartner) (out OnePartnerStatus,
 	out = OnePartnerStatus{Standing: healthOf(&d.Health), Preset: d.Preset, Endpoint: d.Endpoint, When: d.When, Sites: d.Sites, Auth: d.Auth.Type, Variable: d.Auth.Credentials,
 		Credentials: d.Credentials, Mapping: []PartnerField{}, Failures: []PartnerFailure{}}
 	if a.Config != nil {
-		for _, e := range a.Config().Elements() {
-			if e.List == "delivery.partners" && e.Name == q.Partner {
-				out.From = e.From
-			}
-		}
+		e, _ := a.Config().Named("delivery.partners", q.Partner)
+		out.From = e.From
 	}
 	for _, f := range d.Mapping {
 		out.Mapping = append(out.Mapping, PartnerField{f.Field, f.Value, f.Required})
