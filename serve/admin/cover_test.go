@@ -208,3 +208,52 @@ func TestWhatIsCoveredIsNotWrittenBack(t *testing.T) {
 	}
 	whole.post("dead/1/edit", shown)
 }
+
+// TestAnETagDoesNotTellWhatIsCovered guesses the payload of a dead letter and of a job, as somebody who
+// may edit them and not see them.
+func TestAnETagDoesNotTellWhatIsCovered(t *testing.T) {
+	const secret = `{"pin":"4711"}`
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queues := memoryqueue.New(memoryqueue.Options{})
+	m := &tidemill.Message{ID: "a", Tenant: "shop", To: "ours", Payload: []byte(secret)}
+	if err := errors.Join(letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "ours", At: day, Message: m}}), queues.Add(t.Context(), []*tidemill.Message{m}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Letters: letters, Common: &answer.Common{Queues: queues}, Systems: []admin.System{{Name: "analytics"}}})
+	ask := func(method, path, body, match string, payloads bool) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), request(method, admin.Prefix+path, body)
+		if match != "" {
+			r.Header.Set("If-Match", match)
+		}
+		d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Admin), Payloads: payloads})))
+		return w
+	}
+	for _, at := range []string{"dead/1", "queues/ours/job?id=a&tenant=shop"} {
+		edit := strings.Replace(strings.Replace(at, "/job", "/edit", 1), "dead/1", "dead/1/edit", 1)
+		blind, whole := ask(http.MethodGet, at, "", "", false), ask(http.MethodGet, at, "", "", true)
+		shown, real := blind.Header().Get("ETag"), whole.Header().Get("ETag")
+		if shown == real || !strings.Contains(blind.Body.String(), `"etag":`+shown) || strings.Contains(blind.Body.String(), strings.Trim(real, `"`)) {
+			t.Errorf("%s: the ETag is %s for who may not see the payload, and %s for who may: %s", at, shown, real, blind.Body)
+		}
+		for _, guessed := range []string{real, `"none"`} { // made of a guess that is right; with a right guess as body
+			if w := ask(http.MethodPost, edit, secret, guessed, false); w.Code != http.StatusPreconditionFailed {
+				t.Errorf("%s: a guess of the payload with the ETag %s is answered by %d %s", at, guessed, w.Code, w.Body)
+			}
+		}
+		if w := ask(http.MethodPost, edit, `{"pin":"0815"}`, shown, false); w.Code != http.StatusOK {
+			t.Errorf("%s: an edit of what was shown is answered by %d %s", at, w.Code, w.Body)
+		}
+		if now := ask(http.MethodGet, at, "", "", false).Header().Get("ETag"); now != shown {
+			t.Errorf("%s: another payload that is shown alike has the ETag %s, before %s", at, now, shown)
+		}
+		if w := ask(http.MethodPost, edit, `{"pin":1}`, shown, false); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", at, w.Code, w.Body)
+		}
+		if w := ask(http.MethodPost, edit, `{"pin":2}`, shown, false); w.Code != http.StatusPreconditionFailed {
+			t.Errorf("%s: an edit of what is shown otherwise now is answered by %d %s", at, w.Code, w.Body)
+		}
+	}
+}

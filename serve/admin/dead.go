@@ -274,6 +274,9 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	if err := a.decodes(l, q.Body); err != nil {
 		return out, err
 	}
+	if q.IfMatch, err = operation.Seen(ctx, a.show(l, false), q.IfMatch); err != nil {
+		return out, err
+	}
 	if err := in.Edit(ctx, l.Name(), q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}

@@ -145,6 +145,9 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 		return out, err
 	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
+	if q.IfMatch, err = operation.Seen(ctx, a.showJob(j, false), q.IfMatch); err != nil {
+		return out, err
+	}
 	if err := a.Queues.Edit(ctx, n, q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}

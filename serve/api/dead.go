@@ -119,7 +119,7 @@ type DeadLetter struct {
 	Replays        int             `json:"replays"`
 	First          time.Time       `json:"first_failed_at"`
 	Last           time.Time       `json:"last_failed_at"`
-	ETag           string          `json:"etag"` // of its payload: what an edit's If-Match is compared with
+	ETag           string          `json:"etag" etagOf:"payload,payload_base64"` // of its payload: what an edit\'s If-Match is compared with
 	Payload        string          `json:"payload,omitempty" covered:"payload"`
 	PayloadBase64  string          `json:"payload_base64,omitempty" covered:"payload"`
 	Covered        bool            `json:"covered,omitempty"`   // something of its payload is covered here

@@ -161,7 +161,7 @@ type Job struct {
 	Ended         *time.Time `json:"ended_at,omitempty"`
 	Fate          string     `json:"fate,omitempty"`
 	Cause         string     `json:"cause,omitempty"`
-	ETag          string     `json:"etag"` // of its payload: what an edit's If-Match is compared with
+	ETag          string     `json:"etag" etagOf:"payload,payload_base64"` // of its payload: what an edit\'s If-Match is compared with
 	Payload       string     `json:"payload,omitempty" covered:"payload"`
 	PayloadBase64 string     `json:"payload_base64,omitempty" covered:"payload"`
 	Covered       bool       `json:"covered,omitempty"`  // something of its payload is covered here

@@ -415,7 +415,7 @@ func Same(t testing.TB, name string, want []byte, update bool) {
 }
 
 // tagText says what an ETag is of.
-const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes."
+const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed."
 
 // matchText says what an If-Match does.
 const matchText = "Change only what was read: the ETag that the answer had. What has another one now was changed meanwhile; it is left as it is, and the answer is 412. Without it, the change is made whatever is there. " +

@@ -113,6 +113,8 @@ type shape struct {
 	base64 bool              // of a text: it is in base64
 	fields map[string]*shape // of an object; nil: it is none
 	each   *shape            // of an array, or of an object with any names; nil: it is none
+	etag   string            // of an object: the member that is the ETag of others; empty: there is none
+	etagOf []string          // these others
 }
 
 var (
@@ -181,6 +183,9 @@ func (known shaping) fields(s *shape, t reflect.Type) {
 		case name == "":
 			name = f.Name
 		}
+		if of := f.Tag.Get("etagOf"); of != "" {
+			s.etag, s.etagOf = name, strings.Split(of, ",")
+		}
 		if tag := f.Tag.Get("covered"); tag != "" {
 			s.fields[name] = &shape{tag: tag, by: f.Tag.Get("by"), base64: strings.HasSuffix(strings.ToLower(name), "base64")}
 		} else {
@@ -199,7 +204,7 @@ func (c *cover) value(s *shape, name string, b jsontext.Value) (jsontext.Value, 
 	case s.fields == nil && s.each == nil:
 		return b, nil
 	}
-	return eachOf(b, func(name string, all members, v jsontext.Value) (jsontext.Value, error) {
+	out, err := eachOf(b, func(name string, all members, v jsontext.Value) (jsontext.Value, error) {
 		of := s.each
 		if s.fields != nil {
 			if of = s.fields[name]; of == nil {
@@ -208,6 +213,10 @@ func (c *cover) value(s *shape, name string, b jsontext.Value) (jsontext.Value, 
 		}
 		return c.value(of, all.text(of.by), v)
 	})
+	if err != nil || s.etag == "" || bytes.Equal(out, b) {
+		return out, err
+	}
+	return s.retag(b, out)
 }
 
 // tagged covers a value that is tagged, all of it.

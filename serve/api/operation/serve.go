@@ -53,7 +53,7 @@ func answered(w http.ResponseWriter, r *http.Request, a any) error {
 		return err
 	}
 	if v, ok := a.(Versioned); ok {
-		w.Header().Set("ETag", quoted(v.Version()))
+		w.Header().Set("ETag", quoted(tagOf(v, shown)))
 	}
 	status := http.StatusOK
 	if s, ok := a.(interface{ Status() int }); ok {
