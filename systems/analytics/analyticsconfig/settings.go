@@ -47,7 +47,8 @@ type Settings struct {
 	EventsBehind  time.Duration `yaml:"events_behind" env:"TIDEMILL_ANALYTICS_EVENTS_BEHIND" default:"1826d" help:"how old an event may be (five years), and the rest of that month; an older one is stored with the start of that month, with a warning, and its time as the property $given_timestamp; raise it to import older history" range:"[1d,)"`
 	EventsAhead   time.Duration `yaml:"events_ahead" env:"TIDEMILL_ANALYTICS_EVENTS_AHEAD" default:"1d" help:"how far in the future an event may lie whose time is kept as it is given; a later one is stored with that time, with a warning, and its own as the property $given_timestamp" range:"[1h,)"`
 	Keep          time.Duration `yaml:"keep" env:"TIDEMILL_ANALYTICS_KEEP" default:"0s" help:"how long events are kept, by their times; in ClickHouse it is the TTL of the table of events, which is changed where it has another. 0: for ever; in ClickHouse a new table keeps them for 365 days, and one that is there stays as it is" allow:"0, or 1d or more"`
-	KeepMost      config.Size   `yaml:"keep_most" env:"TIDEMILL_ANALYTICS_KEEP_MOST" default:"0" help:"how many bytes of events are kept in the embedded warehouse: the ones that were stored first make room; 0: as many as the disk has" allow:"0, or 1MiB or more"`
+	KeepMost      config.Size   `yaml:"keep_most" env:"TIDEMILL_ANALYTICS_KEEP_MOST" default:"0" help:"how many bytes of events are kept: in the embedded warehouse those of the rows, and the ones that were stored first make room; in ClickHouse those on the server's disks, and the oldest month makes room; 0: as many as the disk has" allow:"0, or 1MiB or more"`
+	KeepLeast     time.Duration `yaml:"keep_least" env:"TIDEMILL_ANALYTICS_KEEP_LEAST" default:"0s" help:"events that are younger do not make room for others (keep_most), by their times; 0: none in the embedded warehouse, 30 days in ClickHouse" range:"[0,)"`
 	Scripts       string        `yaml:"scripts" env:"TIDEMILL_ANALYTICS_SCRIPTS" help:"node_modules folder with posthog-js, @segment/analytics-next or both, for pages that load them by a snippet; empty: none are served"`
 	GeoIP         GeoIP         `yaml:"geoip"`
 	Heartbeat     string        `yaml:"heartbeat" env:"TIDEMILL_ANALYTICS_HEARTBEAT" help:"file whose content is renewed every 15s while the pipeline turns; empty: none"`
@@ -95,6 +96,15 @@ func (a *Settings) Flush() (events int, interval time.Duration) {
 	return events, interval
 }
 
+// Least is how old events are that make room for others. In ClickHouse whole months go: without a word
+// of the operator nothing of the last thirty days does.
+func (a *Settings) Least() time.Duration {
+	if a.KeepLeast == 0 && a.c.ClickHouse.URL != "" {
+		return 30 * 24 * time.Hour
+	}
+	return a.KeepLeast
+}
+
 // Check refuses what cannot work.
 func (a *Settings) Check() error {
 	k := config.NewChecker(a.c, Group.Name)
@@ -107,8 +117,8 @@ func (a *Settings) Check() error {
 	k.OK(event.CheckCloudEventsID(a.CloudEventsID) == nil, "cloudevents_id")
 	k.OK(a.Keep == 0 || a.Keep >= 24*time.Hour, "keep")
 	k.OK(a.KeepMost == 0 || a.KeepMost >= 1<<20, "keep_most")
-	if a.KeepMost > 0 && a.c.ClickHouse.URL != "" {
-		k.Fail("keep_most", "it is for the embedded warehouse: ClickHouse keeps events by their age, analytics.keep")
+	if a.Keep > 0 && a.KeepLeast > a.Keep {
+		k.Fail("keep_least", "it is more than analytics.keep, %v, after which events go in any case", a.Keep)
 	}
 	if a.GeoIP.URL != "" {
 		u, err := url.Parse(string(a.GeoIP.URL))

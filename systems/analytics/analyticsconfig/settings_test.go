@@ -34,13 +34,35 @@ func TestHowLongEventsAreKept(t *testing.T) {
 	}{
 		{map[string]string{"analytics.keep": "90d", "analytics.keep_most": "5GB"}, true},
 		{map[string]string{"analytics.keep": "90d", "clickhouse.url": "http://ch:8123"}, true},
-		{map[string]string{"analytics.keep_most": "5GB", "clickhouse.url": "http://ch:8123"}, false},
+		{map[string]string{"analytics.keep_most": "5GB", "analytics.keep_least": "60d", "clickhouse.url": "http://ch:8123"}, true},
+		{map[string]string{"analytics.keep_most": "5GB", "analytics.keep_least": "60d", "analytics.keep": "30d"}, false},
+		{map[string]string{"analytics.keep_least": "-1h"}, false},
 		{map[string]string{"analytics.keep": "1h"}, false},
 		{map[string]string{"analytics.keep": "-1d"}, false},
 		{map[string]string{"analytics.keep_most": "1KB"}, false},
 	} {
 		if _, err := (config.Schema{Group}).Load(config.Layers{Flags: c.flags}); (err == nil) != c.ok {
 			t.Errorf("%v: %v", c.flags, err)
+		}
+	}
+}
+
+func TestHowOldEventsAreThatMakeRoom(t *testing.T) {
+	for _, c := range []struct {
+		flags map[string]string
+		want  time.Duration
+	}{
+		{nil, 0},
+		{map[string]string{"analytics.keep_least": "36h"}, 36 * time.Hour},
+		{map[string]string{"clickhouse.url": "http://ch:8123"}, 30 * 24 * time.Hour},
+		{map[string]string{"clickhouse.url": "http://ch:8123", "analytics.keep_least": "1h"}, time.Hour},
+	} {
+		l, err := config.Schema{Group}.Load(config.Layers{Flags: c.flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Of(l).Least(); got != c.want {
+			t.Errorf("%v: %v, want %v", c.flags, got, c.want)
 		}
 	}
 }

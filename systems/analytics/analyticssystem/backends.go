@@ -129,13 +129,14 @@ func (w *wiring) retainEvents(store warehouse.Store, c *analyticsconfig.Settings
 			return e.Expire(ctx, w.Now().Add(-warehouse.KeepWarnings))
 		})
 	}
-	if t, ok := store.(warehouse.Trimmer); ok && (c.Keep > 0 || c.KeepMost > 0) {
-		w.Retain("events", func(ctx context.Context) (int64, bool, error) {
-			var before time.Time
-			if c.Keep > 0 {
-				before = w.Now().Add(-c.Keep)
-			}
-			return t.Trim(ctx, before, int64(c.KeepMost))
+	if t, ok := store.(warehouse.Trimmer); ok && c.Keep > 0 {
+		w.Retain("events by age", func(ctx context.Context) (int64, bool, error) {
+			return t.Trim(ctx, w.Now().Add(-c.Keep))
+		})
+	}
+	if b, ok := store.(warehouse.Bounder); ok && c.KeepMost > 0 {
+		w.Retain("events by size", func(ctx context.Context) (int64, bool, error) {
+			return b.Bound(ctx, int64(c.KeepMost), w.Now().Add(-c.Least()))
 		})
 	}
 }

@@ -112,13 +112,28 @@ type Expirer interface {
 // still known: sent again, it is a duplicate. Whatever waits or is in work is not in the warehouse
 // yet.
 type Trimmer interface {
-	// Trim removes events of before a time, by their timestamps, whatever project they are of (zero:
-	// none), and those that were stored first as long as the rows of all have more than so many bytes
-	// together (0: none). The one that was stored last stays. A call removes some hundred events, or
-	// tidies as much, and says how many and whether there is more to do.
-	Trim(ctx context.Context, before time.Time, most int64) (n int64, more bool, err error)
-	// Removed is how many events Trim has ever removed. Count does not have them.
+	// Trim removes events of before a time, by their timestamps, whatever project they are of. The one
+	// that was stored last stays. A call removes some hundred events, or tidies as much, and says how
+	// many and whether there is more to do.
+	Trim(ctx context.Context, before time.Time) (n int64, more bool, err error)
+	// Removed is how many events Trim and Bound have ever removed. Count does not have them.
 	Removed(ctx context.Context) (int64, error)
+}
+
+// A Bounder is a warehouse that can be kept from growing. Whatever waits or is in work is not in the
+// warehouse yet, and counts for nothing.
+type Bounder interface {
+	// Bound removes old events as long as all have more than so many bytes together: as the backend
+	// says, those that were stored first, or those of the oldest month. It removes none of young or
+	// later, by its timestamp; if no other could go, and there is too much, the error says so (Over).
+	// A call removes some hundred events, or one month, and says how many and whether there may be
+	// more to do. Several instances may call it at a time.
+	Bound(ctx context.Context, most int64, young time.Time) (n int64, more bool, err error)
+}
+
+// Over is the error of a Bounder that has too much, all of it young.
+func Over(have, most int64, young time.Time) error {
+	return tidemill.Fail(tidemill.Business, "events have %d bytes, more than the %d that are to be kept, and those of before %s are gone: raise analytics.keep_most, or lower analytics.keep_least", have, most, young.UTC().Format(time.DateOnly))
 }
 
 // A Forgetter is a warehouse that may have fewer rows than were delivered to it: old rows

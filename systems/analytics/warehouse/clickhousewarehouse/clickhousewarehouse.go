@@ -92,7 +92,10 @@ type Store struct {
 	last int64      // microseconds: the newest stored_at used
 }
 
-var _ warehouse.Store = (*Store)(nil)
+var (
+	_ warehouse.Store   = (*Store)(nil)
+	_ warehouse.Bounder = (*Store)(nil)
+)
 
 // blocksKept is how many spare blocks of columns are kept, each with the memory of its largest
 // batch up to blockBytes.

@@ -55,6 +55,7 @@ var (
 	_ warehouse.Store   = (*Store)(nil)
 	_ warehouse.Expirer = (*Store)(nil)
 	_ warehouse.Trimmer = (*Store)(nil)
+	_ warehouse.Bounder = (*Store)(nil)
 )
 
 // New opens the warehouse in db and makes its tables. Only the newest Store of a file can

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
 
 // What one slice of Trim looks at and removes: some milliseconds of a reader, and some of the writer.
@@ -34,60 +35,59 @@ type trimming struct {
 }
 
 // Trim implements warehouse.Trimmer.
-func (s *Store) Trim(ctx context.Context, before time.Time, most int64) (n int64, more bool, err error) {
+func (s *Store) Trim(ctx context.Context, before time.Time) (n int64, more bool, err error) {
 	s.trim.mu.Lock()
 	defer s.trim.mu.Unlock()
-	if n, err = s.trimBytes(ctx, most); n > 0 && err == nil {
-		return n, true, nil
-	}
-	if err == nil {
-		n, more, err = s.trimAge(ctx, before)
-	}
-	if err != nil {
+	if n, more, err = s.trimAge(ctx, before); err != nil {
 		return 0, false, fmt.Errorf("remove old events: %w", err)
 	}
 	return n, more, nil
 }
 
-// trimBytes removes a slice of the events that were stored first, if all have more than so many bytes.
-func (s *Store) trimBytes(ctx context.Context, most int64) (int64, error) {
-	if most <= 0 {
-		return 0, nil
-	}
+// Bound implements warehouse.Bounder: the events that were stored first make room. The last one stays.
+func (s *Store) Bound(ctx context.Context, most int64, young time.Time) (n int64, more bool, err error) {
+	s.trim.mu.Lock()
+	defer s.trim.mu.Unlock()
 	var have, first, until int64
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+	held := false // by one that is young
+	if err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if err := tx.QueryRow("SELECT coalesce(sum(bytes), 0) FROM warehouse_count").Scan(&have); err != nil || have <= most {
 			return err
 		}
-		rows, err := tx.Query("SELECT id, "+octets+" FROM warehouse_event ORDER BY id LIMIT ?", trimRows)
+		rows, err := tx.Query("SELECT id, timestamp, "+octets+" FROM warehouse_event ORDER BY id LIMIT ?", trimRows)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for over := have - most; over > 0 && rows.Next(); {
-			var size int64
-			if err := rows.Scan(&until, &size); err != nil {
+			var id, at, size int64
+			if err := rows.Scan(&id, &at, &size); err != nil {
 				return err
 			}
-			if first == 0 {
-				first = until
+			if held = at >= ceilMilli(young); held {
+				break
+			}
+			if until = id; first == 0 {
+				first = id
 			}
 			over -= size
 		}
 		return rows.Err()
-	})
-	if err != nil || first == 0 {
-		return 0, err
+	}); err == nil && first > 0 {
+		n, err = s.remove(ctx, "id >= ? AND id <= ?", first, until)
 	}
-	return s.remove(ctx, "id >= ? AND id <= ?", first, until)
+	switch {
+	case err != nil:
+		return 0, false, fmt.Errorf("make room for events: %w", err)
+	case n == 0 && held:
+		return 0, false, warehouse.Over(have, most, young)
+	}
+	return n, n > 0, nil
 }
 
 // trimAge removes the old events of a slice.
 func (s *Store) trimAge(ctx context.Context, before time.Time) (n int64, more bool, err error) {
 	t, at := &s.trim, ceilMilli(before)
-	if before.IsZero() {
-		return 0, false, nil
-	}
 	var last, end int64
 	var until int64 // the last of those that one write removes; 0: there is none
 	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {

@@ -195,7 +195,7 @@ func pagesAfterTrim(t *testing.T, h Harness) {
 	last := list(t, h.Store, warehouse.Filter{Project: projectA, Newest: true, Max: 1})[0].ID
 	for more := true; more; {
 		var err error
-		if _, more, err = tr.Trim(t.Context(), ev(200).Timestamp, 0); err != nil {
+		if _, more, err = tr.Trim(t.Context(), ev(200).Timestamp); err != nil {
 			t.Fatal(err)
 		}
 	}

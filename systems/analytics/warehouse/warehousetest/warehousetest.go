@@ -61,6 +61,7 @@ var cases = []struct {
 	{"events of one time are each on one page", "a batch has one time", pagesOfOneTime},
 	{"pages are steady while events are stored", "a page must not jump under its reader", pagesAreSteady},
 	{"pages are steady while events are removed", "retention goes on while people read", pagesAfterTrim},
+	{"the oldest make room, and the young stay", "a disk has an end, and nobody expects to lose what came in yesterday", bounded},
 	{"a page has what its filter chooses", "any combination is asked for", pagesFiltered},
 	{"pages of a person follow its merges", "a person's events are those it has now", pagesOfAPerson},
 	{"pages of a person with many distinct ids", "a person who was given hundreds costs no more, and has all events", pagesOfManyDistinct},
