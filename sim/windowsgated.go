@@ -338,8 +338,3 @@ func (x gatedIndex) take(ctx context.Context, docs []search.Doc) error {
 func (x gatedIndex) Setup(ctx context.Context) error {
 	return x.w.g.do(x.p, "set up index", "", func() error { return x.Store.Setup(ctx) })
 }
-
-func (x gatedIndex) Expire(ctx context.Context, now time.Time) (gone []string, err error) {
-	err = x.w.g.do(x.p, "expire index", "", func() (err error) { gone, err = x.Store.Expire(ctx, now); return err })
-	return gone, err
-}

@@ -87,7 +87,7 @@ type Options struct {
 	AtOnce     int            // windows delivered at once by this instance; 0: 2
 	Page       int            // records of a window in memory at a time, besides those being sent; 0: 4,000
 	Sweep      time.Duration  // how often windows whose time is over are closed; 0: 5s
-	Expire     time.Duration  // how often the index is searched for expired days; 0: 1h
+	Setup      time.Duration  // how often it is looked whether the index is set up; 0: 1h
 	Tries      int            // of a window, before it is parked; 0: 10
 	Retry      time.Duration  // before the second try, then twice as long each time, at most a minute; 0: 1s
 	Record     policy.Retry   // of a single record that fails by itself on its way in, if its source can bring it back later; zero: none
@@ -117,7 +117,7 @@ func (t *Topics) of(k record.Kind) string {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Store < 0 || o.AtOnce < 0 || o.Page < 0 || o.Sweep < 0 || o.Expire < 0 || o.Tries < 0 || o.Retry < 0 {
+	if o.Store < 0 || o.AtOnce < 0 || o.Page < 0 || o.Sweep < 0 || o.Setup < 0 || o.Tries < 0 || o.Retry < 0 {
 		return o, errors.New("numbers and times must not be negative")
 	}
 	or(&o.Topics.Event, "processor-event")
@@ -127,7 +127,7 @@ func (o Options) withDefaults() (Options, error) {
 	or(&o.AtOnce, 2)
 	or(&o.Page, 4000)
 	or(&o.Sweep, 5*time.Second)
-	or(&o.Expire, time.Hour)
+	or(&o.Setup, time.Hour)
 	or(&o.Tries, 10)
 	or(&o.Retry, time.Second)
 	if o.Breaker == (policy.Breaker{}) {
@@ -238,13 +238,11 @@ func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 	return p
 }
 
-// loops close windows and remove expired days from the index.
+// loops close windows and set up the index. Old days go from it by the retention of the process.
 func (s *System) loops() []flow.Loop {
 	loops := []flow.Loop{{Name: "close windows", Every: s.o.Sweep, AtStart: true, Do: s.sweep}, {Name: "watch the books of windows", Every: s.o.Sweep, AtStart: true, Do: s.watch}}
 	if s.p.Index != nil {
-		loops = append(loops,
-			flow.Loop{Name: "set up the index", Every: s.o.Expire, AtStart: true, Do: s.p.Index.Setup},
-			flow.Loop{Name: "expire the index", Every: s.o.Expire, Do: s.expire})
+		loops = append(loops, flow.Loop{Name: "set up the index", Every: s.o.Setup, AtStart: true, Do: s.p.Index.Setup})
 	}
 	return loops
 }
@@ -264,12 +262,4 @@ func (s *System) sweep(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-func (s *System) expire(ctx context.Context) error {
-	gone, err := s.p.Index.Expire(ctx, s.o.Now())
-	if len(gone) > 0 {
-		s.o.Log.InfoContext(ctx, "days that were kept for long enough were deleted from the index", "indices", gone)
-	}
-	return err
 }

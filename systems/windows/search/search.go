@@ -93,8 +93,45 @@ type Store interface {
 	// returns their names. An old day that came in lately (an import) stays as long as any
 	// other.
 	Expire(ctx context.Context, now time.Time) ([]string, error)
+	// Bound removes the daily index that was made first, whichever family it is of, if all have more
+	// than so many bytes together, and returns its name; empty: there is room. It removes none that
+	// was made at young or later; if no other could go, and there is too much, the error says so
+	// (Over). Bytes are those of the documents, or those that a server needs for them, as the backend
+	// says. A document of a day that is gone, indexed again, is there again.
+	Bound(ctx context.Context, most int64, young time.Time) (string, error)
 	// Health reports whether the index can be used now.
 	Health(ctx context.Context) error
+}
+
+// Over is the error of Bound where there is too much, all of it young.
+func Over(have, most int64, young time.Time) error {
+	return tidemill.Fail(tidemill.Business, "the search index has %d bytes, more than the %d that are to be kept, and what was made before %s is gone: raise windows.search.keep_most, or lower windows.search.keep_least", have, most, young.UTC().Format(time.RFC3339))
+}
+
+// A Daily is a daily index, for backends.
+type Daily struct {
+	Name  string
+	Made  time.Time
+	Bytes int64
+}
+
+// Oldest is the index that Bound removes; nil: none.
+func Oldest(all []Daily, most int64, young time.Time) (*Daily, error) {
+	var have int64
+	var first *Daily
+	for i := range all {
+		d := &all[i]
+		if have += d.Bytes; d.Made.Before(young) && (first == nil || d.Made.Before(first.Made) || d.Made.Equal(first.Made) && d.Name < first.Name) {
+			first = d
+		}
+	}
+	switch {
+	case have <= most:
+		return nil, nil
+	case first == nil:
+		return nil, Over(have, most, young)
+	}
+	return first, nil
 }
 
 // Limits.

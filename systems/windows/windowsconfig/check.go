@@ -51,6 +51,10 @@ func (w *Settings) Check() error {
 	if !w.Search.Enabled && w.Brokers() == "" {
 		k.Fail("search.enabled", "without Kafka nobody else reads what is sent: leave the index on, or set windows.kafka")
 	}
+	k.OK(w.Search.KeepMost == 0 || w.Search.KeepMost >= 1<<20, "search.keep_most")
+	if w.Search.KeepMost > 0 && w.Search.Keep > 0 && w.Search.KeepLeast > w.Search.Keep {
+		k.Fail("search.keep_least", "it is more than windows.search.keep, %v, after which days go in any case", w.Search.Keep)
+	}
 	if w.Transactional && w.Brokers() == "" {
 		k.Fail("transactional", "only Kafka has transactions: set windows.kafka")
 	}

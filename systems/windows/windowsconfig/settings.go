@@ -120,6 +120,8 @@ type Search struct {
 	Enabled    bool          `yaml:"enabled" env:"TIDEMILL_WINDOWS_SEARCH_ENABLED" default:"true" help:"index what is sent; without, topics are for others to read, so Kafka is needed" allow:"true|false"`
 	URL        config.URL    `yaml:"url" env:"TIDEMILL_WINDOWS_SEARCH_URL,OPENSEARCH_URL,ELASTICSEARCH_URL" help:"an OpenSearch or Elasticsearch: the index is there instead of in the embedded database" allow:"http://[user:password@]host:port or https://, ?api_key=… for Elasticsearch"`
 	Keep       time.Duration `yaml:"keep" env:"TIDEMILL_WINDOWS_SEARCH_KEEP" default:"720h" range:"[0,)" help:"days of the index are deleted when they are so old; 0: never. On a server only days as young as this (0: as five years) have an index each, all others share one"`
+	KeepMost   config.Size   `yaml:"keep_most" env:"TIDEMILL_WINDOWS_SEARCH_KEEP_MOST" default:"0" help:"how many bytes the index may have: the days that were made first make room. On a server those of its disks, with replicas; embedded those of the documents; 0: no bound" allow:"0, or 1MiB or more"`
+	KeepLeast  time.Duration `yaml:"keep_least" env:"TIDEMILL_WINDOWS_SEARCH_KEEP_LEAST" default:"24h" range:"[0,)" help:"days of the index that were made later than this ago do not make room for others (keep_most)"`
 	NewIndices int           `yaml:"new_indices" env:"TIDEMILL_WINDOWS_SEARCH_NEW_INDICES" default:"200" range:"[1,10000]" help:"indices that an instance makes on a server within an hour at most; documents of more days share one"`
 	Unmanaged  bool          `yaml:"unmanaged" env:"TIDEMILL_WINDOWS_SEARCH_UNMANAGED" default:"false" help:"index templates are somebody else's to make" allow:"true|false"`
 }

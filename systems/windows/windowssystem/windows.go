@@ -125,6 +125,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 	parts := windows.Parts{Intakes: append(stores.topics.intakes, stores.intakes...), Windows: stores.windows, DeadLetters: stores.letters, Chain: chain, Out: stores.topics.out}
 	if stores.index != nil {
 		parts.Index, parts.Readers = stores.index, stores.topics.readers
+		h.retainDays(stores.index, &w.Search)
 	}
 	t := &w.Topics
 	page := w.Page

@@ -1,11 +1,12 @@
 // Package memorysearch is the search index in memory: the reference of its meaning, for tests,
 // simulation and trials. A search looks at every document, everything is lost with the process,
-// and only Expire removes documents.
+// and only Expire and Bound remove documents.
 package memorysearch
 
 import (
 	"bytes"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -171,4 +172,28 @@ func (s *Store) Expire(ctx context.Context, now time.Time) ([]string, error) {
 		delete(s.made, index)
 	}
 	return gone, nil
+}
+
+// Bound implements search.Store. Bytes are those of the documents.
+func (s *Store) Bound(ctx context.Context, most int64, young time.Time) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sizes := map[string]int64{}
+	for k, d := range s.docs {
+		sizes[s.schemas[k.schema].Index(k.day)] += int64(len(d.body))
+	}
+	var all []search.Daily
+	for name, bytes := range sizes {
+		all = append(all, search.Daily{Name: name, Made: s.made[name], Bytes: bytes})
+	}
+	old, err := search.Oldest(all, most, young)
+	if old == nil {
+		return "", err
+	}
+	maps.DeleteFunc(s.docs, func(k name, _ stored) bool { return s.schemas[k.schema].Index(k.day) == old.Name })
+	delete(s.made, old.Name)
+	return old.Name, nil
 }

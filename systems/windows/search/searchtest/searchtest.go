@@ -68,6 +68,7 @@ var cases = []struct {
 	{"times limit from inclusive to exclusive", "hours lie side by side", spans},
 	{"matches are counted", "people want to know how many", totals},
 	{"old daily indices go", "a disk is not endless", expires},
+	{"the days that were made first make room, and the young stay", "a disk is smaller than what comes in some months", bounded},
 }
 
 // world is one case.

@@ -79,12 +79,29 @@ func (s *Store) write(ctx context.Context, schema string, rows []row) error {
 				continue
 			}
 			day = rows[i].at.Day
-			if _, err := tx.Exec("INSERT INTO search_day(family, day, made) VALUES(?,?,?) ON CONFLICT DO NOTHING", schema, day, made); err != nil {
+			if _, err := tx.Exec("INSERT INTO search_day(family, day, made, bytes) VALUES(?,?,?,0) ON CONFLICT DO NOTHING", schema, day, made); err != nil {
 				return err
 			}
 		}
-		return t.put(tx, rows)
+		grown, err := t.put(tx, rows)
+		if err != nil {
+			return err
+		}
+		return t.grow(tx, grown)
 	})
+}
+
+// grow counts the bytes that days have more.
+func (t *table) grow(tx *sqlitedb.Tx, grown map[string]int64) error {
+	for day, by := range grown { // in any order: they are rows of their own
+		if by == 0 {
+			continue
+		}
+		if _, err := tx.Exec("UPDATE search_day SET bytes = bytes + ? WHERE family = ? AND day = ?", by, t.schema.Name, day); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare makes the row of a document.
@@ -180,9 +197,11 @@ func begins(day int64) int64 {
 	return (day - epoch) * dayMs
 }
 
-// put writes rows. Each replaces the one that its day has under its id.
-func (t *table) put(tx *sqlitedb.Tx, rows []row) error {
+// put writes rows. Each replaces the one that its day has under its id. It says how many bytes each day
+// has more.
+func (t *table) put(tx *sqlitedb.Tx, rows []row) (grown map[string]int64, err error) {
 	last := map[int64]int64{} // row number by day
+	grown = map[string]int64{}
 	for i := range rows {
 		r := &rows[i]
 		var id, version int64
@@ -190,15 +209,16 @@ func (t *table) put(tx *sqlitedb.Tx, rows []row) error {
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 		case err != nil:
-			return err
+			return nil, err
 		default:
-			done, err := t.known(tx, r, id, uint64(version))
+			done, had, err := t.known(tx, r, id, uint64(version))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if done {
 				continue
 			}
+			grown[r.at.Day] -= int64(had)
 		}
 		if r.version == 0 {
 			r.version = uint64(version) + 1
@@ -207,35 +227,36 @@ func (t *table) put(tx *sqlitedb.Tx, rows []row) error {
 		if last[day] == 0 {
 			var top int64
 			if err := tx.QueryRow(t.last, day<<seqBits, day<<seqBits|seqMask).Scan(&top); err != nil {
-				return err
+				return nil, err
 			}
 			last[day] = max(top, day<<seqBits)
 		}
 		last[day]++
 		if err := t.insert(tx, last[day], r); err != nil {
-			return err
+			return nil, err
 		}
+		grown[r.at.Day] += int64(len(r.body))
 	}
-	return nil
+	return grown, nil
 }
 
-// known looks at the stored document. done: nothing more has to be written. Else the document
-// is removed.
-func (t *table) known(tx *sqlitedb.Tx, r *row, id int64, version uint64) (done bool, err error) {
+// known looks at the stored document. done: nothing more has to be written. Else the document, which
+// had so many bytes, is removed.
+func (t *table) known(tx *sqlitedb.Tx, r *row, id int64, version uint64) (done bool, had int, err error) {
 	if r.version != 0 && r.version < version {
-		return true, nil
+		return true, 0, nil
 	}
 	var body string
 	if err := tx.QueryRow(t.body, id).Scan(&body); err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if body != r.body {
-		return false, t.remove(tx, id, true)
+		return false, len(body), t.remove(tx, id, true)
 	}
 	if r.version > version {
 		_, err = tx.Exec(t.version, int64(r.version), id)
 	}
-	return true, err
+	return true, 0, err
 }
 
 func (t *table) insert(tx *sqlitedb.Tx, id int64, r *row) error {

@@ -103,13 +103,18 @@ func (s *Store) move(ctx context.Context, from, to *table) error {
 			return err
 		}
 		err = s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
-			if err := to.put(tx, rows); err != nil {
+			grown, err := to.put(tx, rows)
+			if err != nil {
 				return err
 			}
-			for _, id := range ids {
+			for i, id := range ids {
 				if err := from.remove(tx, id, false); err != nil {
 					return err
 				}
+				grown[rows[i].at.Day] -= int64(len(rows[i].body))
+			}
+			if err := to.grow(tx, grown); err != nil {
+				return err
 			}
 			if len(ids) > 0 {
 				return nil
@@ -119,7 +124,7 @@ func (s *Store) move(ctx context.Context, from, to *table) error {
 					return err
 				}
 			}
-			_, err := tx.Exec("UPDATE search_family SET old = 0 WHERE name = ?", to.schema.Name)
+			_, err = tx.Exec("UPDATE search_family SET old = 0 WHERE name = ?", to.schema.Name)
 			return err
 		})
 		if err != nil || len(ids) == 0 {

@@ -21,6 +21,8 @@ CREATE TABLE search_day(
 	made INTEGER NOT NULL, -- milliseconds
 	PRIMARY KEY(family, day)
 ) WITHOUT ROWID;
+`, `
+ALTER TABLE search_day ADD COLUMN bytes INTEGER; -- of its documents; NULL: it is from before they were counted
 `}
 
 // table is the tables of one family in one generation, with their statements: a fixed number of

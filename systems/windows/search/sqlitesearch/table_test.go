@@ -120,7 +120,7 @@ func TestAMoveThatWasCutShortGoesOn(t *testing.T) {
 			}
 			rows = append(rows, r)
 		}
-		if err := to.put(tx, rows); err != nil {
+		if _, err := to.put(tx, rows); err != nil {
 			return err
 		}
 		from := tableOf(before.schemas["gdelt-events"], 1)
