@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestDeadLettersAreKeptForSoLong(t *testing.T) {
 	run := func(keep time.Duration) []int {
 		c := &config.Loaded{}
 		c.Dead.Keep = keep
-		i := &Instance{Host: &system.Host{Config: c, Now: func() time.Time { return now }, Metrics: prometheus.NewRegistry()}}
+		i := &Instance{Host: &system.Host{Config: c, Now: func() time.Time { return now }, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)}}
 		i.forgetDead(&admin.Parts{Letters: of, OwnLetters: []admin.OwnLetters{{System: "crm", Store: own}}})
 		for _, loop := range i.Retention() {
 			if err := loop.Do(t.Context()); err != nil {

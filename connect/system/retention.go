@@ -59,23 +59,28 @@ func (h *Host) Retention() []flow.Loop {
 // forget has each store forget, one after the other. One that fails keeps none of the others from it.
 func (h *Host) forget(ctx context.Context) (failed error) {
 	for _, r := range h.retained {
-		if err := r.forget(ctx, h.Now); err != nil && failed == nil {
+		n, took, err := r.forget(ctx, h.Now)
+		if n > 0 {
+			h.Log.InfoContext(ctx, "old ones were removed", "store", r.store, "removed", n, "took", took)
+		}
+		if err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", r.store, err)
 		}
 	}
 	return failed
 }
 
-func (r *retained) forget(ctx context.Context, now func() time.Time) error {
+// forget forgets all that is old, and says how much, and how long the store worked on it.
+func (r *retained) forget(ctx context.Context, now func() time.Time) (sum int64, worked time.Duration, err error) {
 	for more := true; more; {
 		if err := ctx.Err(); err != nil {
-			return err
+			return sum, worked, err
 		}
 		begun := time.Now()
 		var n int64
-		var err error
 		n, more, err = r.slice(ctx)
 		took := time.Since(begun)
+		sum, worked = sum+n, worked+took
 		r.mu.Lock()
 		r.sum += n
 		if r.err = err; n > 0 {
@@ -83,13 +88,13 @@ func (r *retained) forget(ctx context.Context, now func() time.Time) error {
 		}
 		r.mu.Unlock()
 		if err != nil {
-			return err
+			return sum, worked, err
 		}
 		if more {
 			rest(ctx, retainRest*took)
 		}
 	}
-	return nil
+	return sum, worked, nil
 }
 
 // rest leaves the store to others.

@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,8 @@ import (
 
 func TestStoresForgetOneAfterTheOtherAndRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &Host{Now: time.Now, Metrics: prometheus.NewRegistry()}
+		var logged strings.Builder
+		h := &Host{Now: time.Now, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.NewTextHandler(&logged, nil))}
 		var order []string
 		broken := errors.New("the disk is gone")
 		h.Retain("broken", func(context.Context) (int64, bool, error) { return 0, true, broken })
@@ -43,6 +45,9 @@ func TestStoresForgetOneAfterTheOtherAndRest(t *testing.T) {
 		}
 		if got := strings.Join(order, " "); got != "events events events warnings" {
 			t.Errorf("in the order %s", got)
+		}
+		if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "store=events removed=1500 took=3s") {
+			t.Errorf("the log says %q", got)
 		}
 		fs := h.Retained()
 		if len(fs) != 3 || fs[0].Verdict != preflight.Warn || fs[1].Verdict != preflight.OK || !strings.HasPrefix(fs[1].Detail, "1500 removed since the start, the last at ") || fs[2].Detail != "nothing was old since the start" {
