@@ -117,6 +117,11 @@ type Source struct {
 	missed   bool           // an answer was lost: the group may have given us more than we know
 	gate     int            // counts what may have changed the gate
 
+	trimmed   uint64 // entries that this source has trimmed
+	untrimmed bool   // there is more to trim
+
+	trimMost int // entries at a time; trimMost but in tests
+
 	settling settling // of Settle's goroutine alone
 	draining draining // of the holder of its turn
 }
@@ -169,7 +174,7 @@ func New(client rueidis.Client, o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{client: client, o: o, keys: keys, token: o.Process + " " + rand.Text(), turn: make(chan struct{}, 1),
-		outs: map[place]out{}, held: map[place]hold{}, made: -1, missed: true, gate: 1, draining: draining{turn: make(chan struct{}, 1), from: "-"}}
+		outs: map[place]out{}, held: map[place]hold{}, made: -1, missed: true, gate: 1, trimMost: trimMost, draining: draining{turn: make(chan struct{}, 1), from: "-"}}
 	s.left.empty()
 	s.reader.s = s
 	return s, nil

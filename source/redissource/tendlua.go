@@ -16,14 +16,15 @@ package redissource
 // group's position are counted instead, up to a limit.
 //
 //	KEYS stream books due again name
-//	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease drains (1 or empty)
+//	ARGV group consumer (empty: books only) token process (empty: take over nothing) lease drains (1 or empty) most entries to trim
 //
 // It answers {"taken"}, or {"ok", group is new, entries-added went back by, lost now,
 // entries-added, accepted, delivered, skipped, dead, lost, pending, when the group was
-// made, whether there were no books}.
+// made, whether there were no books, trimmed now, whether there is more to trim}.
 const tendLua = `
 local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, consumer, token, process, lease, drains = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local most = tonumber(ARGV[7])
 local huge = 100000 -- entries that are counted one by one where there are several groups
 local idle = 3600000 -- after which a consumer that has nothing is removed
 
@@ -119,8 +120,16 @@ if drains ~= '' and groups == 1 then
     low = after(shared)
   end
 end
-local trimmed = 0
-if low then trimmed = call('XTRIM', stream, 'MINID', low) end
+-- Redis removes whole nodes first, and no more of them than it may; then, where few were left, the rest of one.
+local trimmed, untrimmed = 0, 0
+if low then
+  trimmed = call('XTRIM', stream, 'MINID', '~', low, 'LIMIT', most)
+  if trimmed * 2 < most then
+    trimmed = trimmed + call('XTRIM', stream, 'MINID', low)
+  else
+    untrimmed = 1
+  end
+end
 length = length - trimmed
 if spare then spare = math.max(0, spare - trimmed) end
 
@@ -172,5 +181,5 @@ if consumer ~= '' then
   end
 end
 return {'ok', fresh, back, now_lost, added, added - base, tonumber(b['delivered'] or 0), tonumber(b['skipped'] or 0),
-  tonumber(b['dead'] or 0), lost, alive, tonumber(b['made'] or 0), new}
+  tonumber(b['dead'] or 0), lost, alive, tonumber(b['made'] or 0), new, trimmed, untrimmed}
 `

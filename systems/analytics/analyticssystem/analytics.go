@@ -140,13 +140,13 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Runs:      []system.Running{{System: sys.System, Shown: shown, Counted: books}},
 		Endpoints: []system.Endpoint{{Handler: endpoint}},
 		Metrics:   []prometheus.Collector{warningMetrics{sys.Warnings}},
-		Checks: []func(context.Context) []preflight.Finding{func(ctx context.Context) []preflight.Finding {
+		Checks: append(b.checks, func(ctx context.Context) []preflight.Finding {
 			var fs []preflight.Finding
 			if damaged != nil {
 				fs = append(fs, system.CheckDamaged(ctx, damaged))
 			}
 			return append(fs, checkGeo(geo.Status()), w.checkProjects())
-		}},
+		}),
 		Reload: func(_ context.Context, next *config.Loaded) (*system.Prepared, error) {
 			c := analyticsconfig.Of(next)
 			return &system.Prepared{Commit: func() { endpoint.Limit(c.RateLimit, c.Quota, c.RateStatus) }}, nil

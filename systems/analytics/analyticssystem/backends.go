@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/definition/tabledefinition"
@@ -44,6 +45,7 @@ type backends struct {
 
 	versions uint64 // the highest of overrides that the warehouse has already
 
+	checks []func(context.Context) []preflight.Finding // of what was opened
 }
 
 // stream is a source with what every one of ours can do beside.
