@@ -75,6 +75,10 @@ type Options struct {
 	// as BullMQ's failed jobs: Traits.Parks.
 	DeadLetters bool
 
+	// Trace gives each message the trace of its job, where BullMQ's telemetry put one, as its
+	// headers traceparent and tracestate.
+	Trace bool
+
 	// Report is told what the engine cannot see. Several calls may make reports at a time, so
 	// it must not block. Nil: no reports.
 	Report func(Report)

@@ -49,8 +49,8 @@ func text(m *rueidis.RedisMessage) []byte {
 	return b[:len(b):len(b)]
 }
 
-// message fills m. It points to the job's memory.
-func (j *job) message(m *tidemill.Message, queue string) {
+// message fills m, traced: with the job's trace. It points to the job's memory.
+func (j *job) message(m *tidemill.Message, queue string, traced bool) {
 	m.ID, m.Tenant, m.Type, m.To, m.Key, m.Payload = j.id, "", string(j.name), queue, nil, j.data
 	m.Time, m.At = time.Time{}, time.Time{}
 	if ms, err := strconv.ParseFloat(j.timestamp, 64); err == nil {
@@ -74,6 +74,11 @@ func (j *job) message(m *tidemill.Message, queue string) {
 	}
 	if j.failed > 0 {
 		m.Header = append(m.Header, tidemill.Field{Name: []byte(RetriedHeader), Value: strconv.AppendInt(nil, j.failed, 10)})
+	}
+	if traced {
+		if t, ok := traceOf(j.options); ok {
+			m.Header = t.Put(m.Header)
+		}
 	}
 }
 

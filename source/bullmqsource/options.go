@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 // Headers of messages. A message lacks those that its job lacks.
@@ -16,6 +19,25 @@ const (
 	FailureHeader       = "bullmq-failed-reason" // its last failure
 	RetriedHeader       = "bullmq-retried"       // how often it was retried after it had failed for good
 )
+
+// traceOf is the trace that a job's producer was at work on: BullMQ's telemetry metadata, a text of JSON in
+// the option tm, which bullmq-otel fills with the names and values of headers.
+func traceOf(options string) (t tidemill.Trace, ok bool) {
+	if !strings.Contains(options, `"tm"`) {
+		return t, false
+	}
+	var raw struct {
+		Metadata string `json:"tm"`
+	}
+	var said struct {
+		Parent string `json:"traceparent"`
+		State  string `json:"tracestate"`
+	}
+	if json.Unmarshal([]byte(options), &raw) != nil || json.Unmarshal([]byte(raw.Metadata), &said) != nil {
+		return t, false
+	}
+	return tidemill.ParseTrace(said.Parent, said.State)
+}
 
 // options are the options of a job that say how it ends.
 type options struct {

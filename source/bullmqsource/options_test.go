@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill"
 )
 
 func TestOptionsOfJobs(t *testing.T) {
@@ -96,6 +98,40 @@ func TestTags(t *testing.T) {
 	for key, want := range map[string]bool{"{bull}:q:": true, "bull:{q}:": true, "bull:q:": false, "{}:q:": false, "{bull:q:": false} {
 		if tagged(key) != want {
 			t.Errorf("%s lies in one slot: %v, want %v", key, tagged(key), want)
+		}
+	}
+}
+
+func TestTheTracesOfJobs(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for options, want := range map[string]string{
+		`{"attempts":3,"tm":"{\"traceparent\":\"` + parent + `\",\"tracestate\":\"v=1\"}"}`: parent + " v=1",
+		`{"tm":"{\"traceparent\":\"` + parent + `\"}"}`:                                     parent + " ",
+		`{"tm":"{\"traceparent\":\"00-x\"}"}`:                                               "",
+		`{"tm":"no JSON"}`:                                                                  "",
+		`{"tm":{"traceparent":"00"}}`:                                                       "",
+		`{"tm":"{}"}`:                                                                       "",
+		`{"omc":true,"attempts":1}`:                                                         "",
+		`{"jobId":"\"tm\"`:                                                                  "",
+		``:                                                                                  "",
+		`{"telemetry":"` + parent + `"}`:                                                    "",
+	} {
+		got := ""
+		if trace, ok := traceOf(options); ok {
+			got = trace.String() + " " + trace.State
+		}
+		if got != want {
+			t.Errorf("%s is of the trace %q, want %q", options, got, want)
+		}
+		j := job{id: "1", options: options}
+		var on, off tidemill.Message
+		j.message(&on, "q", true)
+		j.message(&off, "q", false)
+		if got := string(on.Get(tidemill.Traceparent)); got != strings.SplitN(want, " ", 2)[0] {
+			t.Errorf("%s: the message has the traceparent %q", options, got)
+		}
+		if off.Get(tidemill.Traceparent) != nil {
+			t.Errorf("%s: a message has a trace though nothing is followed", options)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (s *Source) hand(ctx context.Context, told []rueidis.RedisMessage, into []*
 			dead = append(dead, j)
 			continue
 		}
-		j.message(into[n], s.o.Queue)
+		j.message(into[n], s.o.Queue, s.o.Trace)
 		n++
 	}
 	s.mu.Unlock()

@@ -155,6 +155,7 @@ func (l *listener) named(ids []string, ack bool) {
 
 func (l *listener) end(id string, ack bool) {
 	tries := l.b.known.forget(id)
+	l.b.answers.came(id, l.b.o.Now)
 	if ack {
 		l.ready = append(l.ready, tidemill.Settlement{ID: id, End: tidemill.Done, Fate: tidemill.Delivered})
 		return

@@ -78,6 +78,7 @@ type Options struct {
 	Breaker   policy.Breaker // of publishing; the zero value never opens
 
 	Log     *slog.Logger     // nil: discarded
+	Tracer  tidemill.Tracer  // takes the spans of acks; nil: they have none
 	Now     func() time.Time // nil: time.Now
 	Rand    *rand.Rand       // nil: from chance
 	Buckets []float64        // of histograms, in seconds, growing; nil: DefaultBuckets
@@ -93,6 +94,7 @@ type Bridge struct {
 	stats      stats
 	known      tries
 	unanswered unanswered
+	answers    answers
 	topic      *topic
 	calls      chan struct{} // a slot for each call of the sink; nil: no limit
 	subscribed bool          // by Start, before Run
@@ -111,7 +113,7 @@ func New(p Parts, o Options) (*Bridge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)
 	}
-	b := &Bridge{p: p, o: o, topic: t}
+	b := &Bridge{p: p, o: o, topic: t, answers: answers{tracer: o.Tracer}}
 	b.stats.init(o.Buckets)
 	b.unanswered.keep = keepUnanswered(p.Source.Traits())
 	if o.Calls > 0 {

@@ -100,6 +100,7 @@ func (b *Bridge) remember(batch []*flow.Item[framed]) {
 			b.known.note(it.ID, it.Tries)
 		}
 		b.stats.sent(it.ID, now)
+		b.answers.published(it.ID, it.Trace)
 	}
 }
 
@@ -132,6 +133,9 @@ func (b *Bridge) settled(ends []tidemill.Settlement) {
 	for i := range ends {
 		e := &ends[i]
 		outside := e.Mark == tidemill.Mark{}
+		if outside {
+			b.answers.settled(e, b.o.Now)
+		}
 		if e.Outcome == tidemill.Applied && e.End != tidemill.Left {
 			b.unanswered.answered(e.ID)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -53,6 +54,9 @@ func (w *world) start(change func(*Options, *Parts)) {
 	b, err := New(p, o)
 	if err != nil {
 		w.Fatal(err)
+	}
+	if o.Tracer != nil {
+		b.Each(func(e *flow.Engine) { e.Trace(o.Tracer) })
 	}
 	if err := b.Start(w.Context()); err != nil {
 		w.Fatal(err)

@@ -20,8 +20,8 @@ type Intake struct {
 	Source      tidemill.Source
 	DeadLetters deadletter.Store
 	// Accept makes events durable, all or none, and says for each why it is refused; nil: it is
-	// accepted, or was before.
-	Accept func(ctx context.Context, raws [][]byte) ([]error, error)
+	// accepted, or was before. traces are those that the events go on under; nil: it is not followed.
+	Accept func(ctx context.Context, raws [][]byte, traces []*tidemill.Trace) ([]error, error)
 	// Reopened says that a message died before, and that its source hands it out anew because
 	// somebody retried it there: its dead letter is deleted. Nil: there are no such messages.
 	Reopened func(*tidemill.Message) bool
@@ -74,11 +74,11 @@ func (in *Intake) reopen(ctx context.Context, batch []*flow.Item[struct{}]) erro
 }
 
 func (in *Intake) accept(ctx context.Context, batch []*flow.Item[struct{}]) error {
-	raws := make([][]byte, len(batch))
+	raws, traces := make([][]byte, len(batch)), make([]*tidemill.Trace, len(batch))
 	for i, it := range batch {
-		raws[i] = it.Payload
+		raws[i], traces[i] = it.Payload, it.Trace
 	}
-	refused, err := in.Accept(ctx, raws)
+	refused, err := in.Accept(ctx, raws, traces)
 	if err != nil {
 		return err
 	}

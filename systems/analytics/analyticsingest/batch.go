@@ -26,10 +26,11 @@ type batch struct {
 	refs     []*tidemill.Message // to jobs
 	fields   []tidemill.Field    // a job's header each
 	added    []queue.Added
-	names    []uuid.UUID    // a job's each
-	times    []event.Timing // a job's each
-	bytes    []byte         // keys and metas
-	ids      []byte         // all ids as text, 36 bytes each
+	names    []uuid.UUID       // a job's each
+	times    []event.Timing    // a job's each
+	bytes    []byte            // keys and metas
+	ids      []byte            // all ids as text, 36 bytes each
+	traces   []*tidemill.Trace // a job's each, where it has one of its own; empty: they are the request's
 	seen     map[[sha256.Size]byte]uint64
 	hash     [sha256.Size]byte // of the body, once hashed
 	hashed   bool
@@ -75,7 +76,8 @@ func (b *batch) reset() {
 		b.bytes = nil
 	}
 	b.verdicts, b.jobs, b.refs, b.fields = b.verdicts[:0], b.jobs[:0], b.refs[:0], b.fields[:0]
-	b.names, b.times = b.names[:0], b.times[:0]
+	clear(b.traces)
+	b.names, b.times, b.traces = b.names[:0], b.times[:0], b.traces[:0]
 	b.bytes, b.ids, b.hashed = b.bytes[:0], b.ids[:0], false
 	b.kept, b.known, b.refused, b.full = 0, 0, 0, 0
 }
@@ -143,7 +145,11 @@ func (x *exchange) judge(m event.Meta, most int) {
 	for i := range b.jobs {
 		j := &b.jobs[i]
 		j.ID = ids[36*i : 36*i+36]
-		j.Header = x.Trace.Put(b.fields[i : i+1 : i+1])
+		trace := x.Trace
+		if len(b.traces) > 0 {
+			trace = b.traces[i]
+		}
+		j.Header = trace.Put(b.fields[i : i+1 : i+1])
 		b.refs = append(b.refs, j)
 	}
 	b.refused = len(b.verdicts) - len(b.jobs)
@@ -170,7 +176,20 @@ func (x *exchange) judgeOne(m *event.Meta, index int, raw []byte, most int) verd
 	b.bytes = append(b.bytes, e.DistinctID...)
 	b.jobs = append(b.jobs, tidemill.Message{Tenant: x.Owner.Tenant, Type: e.Name, To: x.h.queueOf(x.Owner.Project.ID),
 		Key: b.bytes[at:len(b.bytes):len(b.bytes)], Payload: raw, Time: x.batch.received})
+	if x.Trace != nil && m.Format == event.CloudEvents {
+		b.traces = append(b.traces, x.own(raw))
+	}
 	return verdict{}
+}
+
+// own is the trace of a CloudEvent: that in which it happened, or the request's, where it names none or
+// the request is of the same trace.
+func (x *exchange) own(raw []byte) *tidemill.Trace {
+	t, ok := event.TraceOfCloudEvent(raw)
+	if !ok || t.ID == x.Trace.ID {
+		return x.Trace
+	}
+	return &t
 }
 
 // decode reads and checks one event, and says why it is not taken; e then holds what was

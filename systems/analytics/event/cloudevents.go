@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill"
 )
 
 // CloudEventsID is where the distinct id of a CloudEvent is looked for by default. Its subject
@@ -113,6 +116,30 @@ func (d *decoder) cloudevents(m *Meta, c *cursor, e *Event) error {
 	}
 	d.person(e)
 	return nil
+}
+
+// TraceOfCloudEvent is the trace of a CloudEvent in structured form, by the extension Distributed Tracing:
+// its attributes traceparent and tracestate.
+func TraceOfCloudEvent(raw []byte) (t tidemill.Trace, ok bool) {
+	if !bytes.Contains(raw, []byte(tidemill.Traceparent)) {
+		return t, false
+	}
+	var d decoder
+	var parent, state string
+	c := cursor{b: raw}
+	if !c.open('{') {
+		return t, false
+	}
+	for key, ok := c.member(); ok; key, ok = c.member() {
+		switch value := c.any(); {
+		case !is(value, '"'):
+		case string(key) == tidemill.Traceparent:
+			parent = d.text(value)
+		case string(key) == tidemill.Tracestate:
+			state = d.text(value)
+		}
+	}
+	return tidemill.ParseTrace(parent, state)
 }
 
 // cloudEventID finds the distinct id of a CloudEvent.

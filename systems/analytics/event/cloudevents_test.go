@@ -78,3 +78,27 @@ func TestACloudEventIsItsSourceAndID(t *testing.T) {
 		t.Error("ids are only unique within a source, UUIDs too")
 	}
 }
+
+func TestTheTraceOfACloudEvent(t *testing.T) {
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for raw, want := range map[string]string{
+		`{"id":"1","traceparent":"` + parent + `","data":{}}`:                                  parent + " ",
+		`{"traceparent" : "` + parent + `", "tracestate":"a=\u0062","data":{"traceparent":1}}`: parent + " a=b",
+		`{"data":{"traceparent":"` + parent + `"}}`:                                            "",
+		`{"data":"traceparent","traceparent":null}`:                                            "",
+		`{"traceparent":"00-x"}`:                                                               "",
+		`{"traceparent":7}`:                                                                    "",
+		`["traceparent"]`:                                                                      "",
+		`{"traceparent":"`:                                                                     "",
+		`{"id":"1"}`:                                                                           "",
+		``:                                                                                     "",
+	} {
+		got := ""
+		if trace, ok := TraceOfCloudEvent([]byte(raw)); ok {
+			got = trace.String() + " " + trace.State
+		}
+		if got != want {
+			t.Errorf("%s is of the trace %q, want %q", raw, got, want)
+		}
+	}
+}

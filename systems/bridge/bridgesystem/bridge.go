@@ -136,7 +136,7 @@ func (w *wiring) options(prefix string) bridge.Options {
 		Processing: c.Pipeline.ProcessingTimeout, Threshold: c.Pipeline.BackpressureThreshold,
 		Grace: max(c.App.ShutdownTimeout-c.App.PendingOpsGrace, time.Second), Pending: orNone(c.App.PendingOpsGrace),
 		Backoff: policy.Retry{Tries: -1, Base: max(c.Redis.RetryInterval, 10*time.Millisecond), Factor: 2, Max: max(c.Redis.RetryInterval, 30*time.Second), Jitter: policy.Equal},
-		Log:     w.log, Now: w.Now, Buckets: c.Metrics.HistogramBuckets,
+		Log:     w.log, Now: w.Now, Tracer: w.Tracer, Buckets: c.Metrics.HistogramBuckets,
 	}
 	_ = o.Drop.UnmarshalText([]byte(c.Pipeline.DropPolicy)) // checked with the configuration
 	if c.DLQ.Enabled {

@@ -304,7 +304,7 @@ func (p *plan) jobs(a *Acceptor) []*tidemill.Message {
 		}
 		in := &p.r.Items[i]
 		e := &in.Event
-		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.QueueOf(p.r, e, in.Raw), Payload: in.Raw, Header: p.r.Header, Time: e.Time})
+		room = append(room, tidemill.Message{ID: it.job, Tenant: p.r.Site, Type: e.Type, To: a.QueueOf(p.r, e, in.Raw), Payload: in.Raw, Header: in.Trace.Put(p.r.Header), Time: e.Time})
 		m := &room[len(room)-1]
 		if of := cmp.Or(e.User, e.Device, e.Session); of != "" {
 			m.Key = p.bytes(of)

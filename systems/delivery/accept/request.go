@@ -36,8 +36,9 @@ type Request struct {
 type Item struct {
 	Raw     []byte // as received
 	Event   event.Event
-	Refused *event.Invalid // why it is not accepted; nil: it may be
-	Note    []byte         // JSON that the answer carries under "partners" if the item is accepted; nil: nothing
+	Refused *event.Invalid  // why it is not accepted; nil: it may be
+	Trace   *tidemill.Trace // its jobs go on under it; nil: under that of Header, if it has one
+	Note    []byte          // JSON that the answer carries under "partners" if the item is accepted; nil: nothing
 }
 
 // Answer is what became of a request.

@@ -24,15 +24,22 @@ type Result struct {
 // is of the site that its siteId names. Where it has neither an idempotencyKey nor an eventId,
 // its bytes are its idempotency key, so that sending the same again is harmless. A nil error
 // means that every accepted event is durable in its queue, and that there is a result for each
-// event, in their order; after an error all may be sent again.
+// event, in their order; after an error all may be sent again. The events go on under the trace of ctx.
 func (h *Handler) Accept(ctx context.Context, raws [][]byte) ([]Result, error) {
+	return h.AcceptUnder(ctx, raws, nil)
+}
+
+// AcceptUnder is Accept for events that go on each under its own trace; nil: under that of ctx.
+func (h *Handler) AcceptUnder(ctx context.Context, raws [][]byte, traces []*tidemill.Trace) ([]Result, error) {
 	results := make([]Result, len(raws))
 	var sites []string // in the order of their first event
 	of := map[string][]int{}
 	items := make([]accept.Item, len(raws))
 	for i, raw := range raws {
 		it := &items[i]
-		it.Raw = raw
+		if it.Raw = raw; traces != nil {
+			it.Trace = traces[i]
+		}
 		if err := h.o.Rules.Decode(raw, event.Given{}, &it.Event); err != nil {
 			results[i] = Result{it.Event.ID, "rejected", invalid(err).Error()}
 			h.Count(api, rejected, 1)
@@ -62,7 +69,7 @@ func (h *Handler) Accept(ctx context.Context, raws [][]byte) ([]Result, error) {
 
 // acceptOf takes the events of one site.
 func (h *Handler) acceptOf(ctx context.Context, site string, items []accept.Item, its []int, results []Result) error {
-	r := accept.Request{Site: site, Header: []tidemill.Field{{Name: receivedHeader, Value: appendMillis(nil, h.o.Now().UTC())}}}
+	r := accept.Request{Site: site, Header: tidemill.TraceIn(ctx).Put([]tidemill.Field{{Name: receivedHeader, Value: appendMillis(nil, h.o.Now().UTC())}})}
 	for _, i := range its {
 		r.Items = append(r.Items, items[i])
 	}

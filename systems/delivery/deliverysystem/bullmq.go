@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/source/bullmqsource"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -25,7 +26,7 @@ func (w *wiring) fromBullMQ(ctx context.Context, endpoint *deliveryingest.Handle
 		return r, err
 	}
 	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, DeadLetters: true,
-		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers,
+		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers, Trace: o.Tracer != nil,
 		Ahead: func(ctx context.Context) (int, error) {
 			n := 0
 			for _, name := range delivery.EventQueues() {
@@ -45,8 +46,8 @@ func (w *wiring) fromBullMQ(ctx context.Context, endpoint *deliveryingest.Handle
 		return r, err
 	}
 	sys, err := delivery.NewIntake(delivery.Intake{Name: intakeName, Source: source, DeadLetters: d.letters, Reopened: bullmqsource.Retried, Log: o.Log, Now: o.Now,
-		Accept: func(ctx context.Context, raws [][]byte) ([]error, error) {
-			results, err := endpoint.Accept(ctx, raws)
+		Accept: func(ctx context.Context, raws [][]byte, traces []*tidemill.Trace) ([]error, error) {
+			results, err := endpoint.AcceptUnder(ctx, raws, traces)
 			if err != nil {
 				return nil, err
 			}
