@@ -124,11 +124,16 @@ func personsIn(ctx context.Context, f *system.File) (person.Store, error) {
 	return tableperson.New(persons, moves, lists, tableperson.Options{})
 }
 
-// retainEvents forgets warnings and old events where the warehouse does not do it by itself.
+// retainEvents forgets warnings and old events, as far as the warehouse does not do it by itself.
 func (w *wiring) retainEvents(store warehouse.Store, c *analyticsconfig.Settings) {
 	if e, ok := store.(warehouse.Expirer); ok {
-		w.Retain("warnings", func(ctx context.Context) (int64, bool, error) {
+		w.Retain("warnings by age", func(ctx context.Context) (int64, bool, error) {
 			return e.Expire(ctx, w.Now().Add(-warehouse.KeepWarnings))
+		})
+	}
+	if b, ok := store.(warehouse.WarningBounder); ok {
+		w.Retain("warnings by number", func(ctx context.Context) (int64, bool, error) {
+			return b.BoundWarnings(ctx, warehouse.MostWarnings)
 		})
 	}
 	if t, ok := store.(warehouse.Trimmer); ok && c.Keep > 0 {

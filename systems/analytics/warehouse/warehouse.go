@@ -97,8 +97,12 @@ type Warehouse interface {
 	Warn(ctx context.Context, ws []Warning) error
 }
 
-// KeepWarnings is how long warnings are kept.
-const KeepWarnings = 30 * 24 * time.Hour
+// KeepWarnings is how long warnings are kept, and MostWarnings how many, of all projects: whoever has an
+// ingest key can cause thousands a second.
+const (
+	KeepWarnings = 30 * 24 * time.Hour
+	MostWarnings = 1_000_000
+)
 
 // An Expirer is a warehouse that does not forget old warnings by itself: call it now and
 // then with the time KeepWarnings ago.
@@ -106,6 +110,14 @@ type Expirer interface {
 	// Expire removes warnings from before then, about a thousand, and says how many, and whether there
 	// are more.
 	Expire(ctx context.Context, before time.Time) (n int64, more bool, err error)
+}
+
+// A WarningBounder is a warehouse whose warnings can be kept from growing: call it now and then with
+// MostWarnings.
+type WarningBounder interface {
+	// BoundWarnings removes the oldest warnings beyond that number, some or all, and says how many, and
+	// whether there are more. Warnings of one time may stay or go together.
+	BoundWarnings(ctx context.Context, most int) (n int64, more bool, err error)
 }
 
 // A Trimmer is a warehouse that removes old events when it is told to. An event that was removed is

@@ -148,3 +148,65 @@ func BenchmarkSmall(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkInsertWhileMonthsGo is what removing months costs the intake: rows a second without, and while
+// a month of twenty thousand events goes for every ten inserts.
+func BenchmarkInsertWhileMonthsGo(b *testing.B) {
+	for _, going := range []bool{false, true} {
+		b.Run(fmt.Sprintf("going=%t", going), func(b *testing.B) {
+			s := store(b, fresh(b), Options{Recent: -1})
+			rng := rand.NewChaCha8([32]byte{3})
+			const months = 24
+			for m := range months {
+				rows := batch(rng, 20_000)
+				for _, e := range rows {
+					e.Timestamp = e.Timestamp.AddDate(0, -3-m, 0)
+				}
+				for part := range slices.Chunk(rows, 4000) {
+					if err := s.Insert(b.Context(), part, make([]warehouse.Outcome, len(part))); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			n, went, at := 0, int64(0), 0
+			stop := make(chan struct{})
+			next := make(chan struct{}, 1)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				for {
+					select {
+					case <-next:
+						gone, _, err := s.Bound(b.Context(), 1, noon.AddDate(0, -1, 0))
+						if err != nil && went < months*20_000 {
+							b.Error(err)
+						}
+						went += gone
+					case <-stop:
+						return
+					}
+				}
+			}()
+			for b.Loop() {
+				b.StopTimer()
+				rows := batch(rng, benchRows)
+				took := make([]warehouse.Outcome, len(rows))
+				b.StartTimer()
+				if err := s.Insert(b.Context(), rows, took); err != nil {
+					b.Fatal(err)
+				}
+				n += len(rows)
+				if at++; going && at%10 == 0 {
+					select {
+					case next <- struct{}{}:
+					default:
+					}
+				}
+			}
+			close(stop)
+			<-over
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
+			b.ReportMetric(float64(went), "removed")
+		})
+	}
+}

@@ -104,3 +104,39 @@ func (s *Store) newest(ctx context.Context, partition string) (at time.Time, err
 	}
 	return at, rows.Err()
 }
+
+// BoundWarnings implements warehouse.WarningBounder. It deletes whole seconds, and only where there are a
+// tenth more than there may be: each deletion is a part of the table for the server to merge.
+func (s *Store) BoundWarnings(ctx context.Context, most int) (n int64, more bool, err error) {
+	if n, err = s.boundWarnings(ctx, int64(most)); err != nil {
+		return 0, false, fmt.Errorf("remove warnings beyond %d: %w", most, err)
+	}
+	return n, false, nil
+}
+
+func (s *Store) boundWarnings(ctx context.Context, most int64) (int64, error) {
+	count := func(q string) (n int64, err error) {
+		rows, err := s.conn.Query(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			n = rows.Int64()
+		}
+		return n, rows.Err()
+	}
+	have, err := count("SELECT toInt64(count()) FROM " + s.names.warnings)
+	if err != nil || have <= most+most/10 {
+		return 0, err
+	}
+	from, err := count(fmt.Sprintf("SELECT toInt64(toUnixTimestamp(timestamp)) FROM %s ORDER BY timestamp DESC LIMIT 1 OFFSET %d", s.names.warnings, most-1))
+	if err != nil {
+		return 0, err
+	}
+	gone, err := count(fmt.Sprintf("SELECT toInt64(count()) FROM %s WHERE timestamp < toDateTime(%d)", s.names.warnings, from))
+	if err != nil || gone == 0 {
+		return 0, err
+	}
+	return gone, s.conn.Exec(ctx, fmt.Sprintf("DELETE FROM %s WHERE timestamp < toDateTime(%d)", s.names.warnings, from))
+}

@@ -132,6 +132,22 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (n int64, more boo
 	return int64(had - len(s.warnings)), false, nil
 }
 
+// BoundWarnings implements warehouse.WarningBounder.
+func (s *Store) BoundWarnings(ctx context.Context, most int) (n int64, more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := len(s.warnings) - most
+	if over <= 0 {
+		return 0, false, nil
+	}
+	slices.SortStableFunc(s.warnings, func(a, b warning) int { return a.At.Compare(b.At) })
+	s.warnings = slices.Delete(s.warnings, 0, over)
+	return int64(over), false, nil
+}
+
 // Events implements warehouse.Reader.
 func (s *Store) Events(ctx context.Context, f warehouse.Filter) iter.Seq2[*event.Event, error] {
 	return func(yield func(*event.Event, error) bool) {

@@ -100,3 +100,21 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (n int64, more boo
 	}
 	return n, n == expireRows, nil
 }
+
+// BoundWarnings implements warehouse.WarningBounder.
+func (s *Store) BoundWarnings(ctx context.Context, most int) (n int64, more bool, err error) {
+	var over int64 // no more than one write removes
+	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		return tx.QueryRow("SELECT count(*) FROM (SELECT 1 FROM warehouse_warning ORDER BY at DESC LIMIT ? OFFSET ?)", expireRows, most).Scan(&over)
+	})
+	if err == nil && over > 0 {
+		err = s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
+			n, err = tx.Exec("DELETE FROM warehouse_warning WHERE id IN (SELECT id FROM warehouse_warning ORDER BY at LIMIT ?)", over)
+			return err
+		})
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("remove warnings beyond %d: %w", most, err)
+	}
+	return n, n == expireRows, nil
+}

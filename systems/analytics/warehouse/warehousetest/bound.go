@@ -63,3 +63,58 @@ func bounded(t *testing.T, h Harness) {
 		t.Errorf("%d went where there is room again, %d are left: %v", n, left(), err)
 	}
 }
+
+func boundedWarnings(t *testing.T, h Harness) {
+	b, ok := h.Store.(warehouse.WarningBounder)
+	if !ok {
+		t.Fatal("its warnings have no bound")
+	}
+	var ws []warehouse.Warning
+	for i := range 2500 {
+		w := warehouse.Warning{Project: projectA, Type: "invalid_event", Reason: "x", At: noon.Add(time.Duration((i*7)%2500) * time.Minute)}
+		if i%2 == 0 {
+			w.Project = projectB
+		}
+		ws = append(ws, w)
+	}
+	if err := h.Store.Warn(t.Context(), ws); err != nil {
+		t.Fatal(err)
+	}
+	run := func(most int) (sum int64) {
+		t.Helper()
+		for more := true; more; {
+			var n int64
+			var err error
+			if n, more, err = b.BoundWarnings(t.Context(), most); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+	if n := run(2500); n != 0 {
+		t.Errorf("%d went where there is room", n)
+	}
+	if n := run(1000); n != 1500 {
+		t.Errorf("%d went, want 1500", n)
+	}
+	if n := run(1000); n != 0 {
+		t.Errorf("%d more went", n)
+	}
+	left := 0
+	for _, p := range []uuid.UUID{projectA, projectB} {
+		got, err := h.Store.Warnings(t.Context(), warehouse.WarningFilter{Project: p, Max: 5000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left += len(got)
+		for _, w := range got {
+			if w.At.Before(noon.Add(1500 * time.Minute)) {
+				t.Fatalf("one of %v is left", w.At)
+			}
+		}
+	}
+	if left != 1000 {
+		t.Errorf("%d are left, want 1000", left)
+	}
+}

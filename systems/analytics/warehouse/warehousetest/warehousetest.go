@@ -74,6 +74,7 @@ var cases = []struct {
 	{"a filter by person sees overrides", "a person's events are those it has now", filterByPerson},
 	{"warnings are listed newest first", "what is wrong now matters", warnings},
 	{"warnings expire", "warnings are kept for 30 days", warningsExpire},
+	{"the oldest warnings make room", "a stranger with a key of a page can cause thousands a second", boundedWarnings},
 	{"counts are exact", "people compare them with what they sent", counts},
 }
 
