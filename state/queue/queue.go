@@ -135,11 +135,15 @@ type Mover interface {
 type Meter interface {
 	// Queues are the names of all queues that ever had a job or a setting, sorted.
 	Queues(ctx context.Context) ([]string, error)
+	// Standing says how all queues stand, by their names, in one look. A store at a server
+	// asks it in as few questions as it has parts, not in one for each queue.
+	Standing(ctx context.Context) ([]Standing, error)
 	// Depths says for each priority with waiting jobs how many there are and how long the
 	// oldest has waited: its starvation age. The highest priority comes first.
 	Depths(ctx context.Context, queue string) ([]Depth, error)
 	// Tenants says the same for each tenant, for at most max of them (0: 100). It reads at
-	// most ten times as many tenants and returns the deepest of those first.
+	// most ten times as many tenants and returns the deepest of those first. Without a queue it
+	// says that of each, by their names: of at most max tenants of each, in one look.
 	Tenants(ctx context.Context, queue string, max int) ([]Depth, error)
 	// Tenant says for one tenant in which queues jobs of it wait, how many, and how long the oldest
 	// has: one look over all queues, by their names. It looks at no other tenant's jobs.
@@ -233,9 +237,17 @@ type Stats struct {
 	Oldest                                      time.Time // when the oldest job held was added; zero: none
 }
 
+// Standing is how a queue stands: what Stats, Settings and the counters of its books say.
+type Standing struct {
+	Queue    string
+	Stats    Stats
+	Settings Settings
+	Books    tidemill.Books // Pending is 0, as nobody counts
+}
+
 // Depth is how much waits in one priority, or for one tenant.
 type Depth struct {
-	Queue    string // from Meter.Tenant
+	Queue    string // from Meter.Tenant, and from Meter.Tenants of all queues
 	Priority uint8
 	Tenant   string
 	Waiting  int64

@@ -15,16 +15,19 @@ import (
 
 // Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
-	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
-		st = queue.Stats{Waiting: q.count(queue.Waiting), Delayed: q.count(queue.Delayed), Leased: q.count(queue.Leased),
-			Completed: q.count(queue.Completed), Failed: q.count(queue.Failed)}
-		for _, j := range q.jobs {
-			if j.state.Held() && (st.Oldest.IsZero() || j.added.Before(st.Oldest)) {
-				st.Oldest = j.added
-			}
-		}
-	})
+	err = s.at(ctx, name, func(q *queueState, _ time.Time) { st = q.stats() })
 	return st, err
+}
+
+func (q *queueState) stats() queue.Stats {
+	st := queue.Stats{Waiting: q.count(queue.Waiting), Delayed: q.count(queue.Delayed), Leased: q.count(queue.Leased),
+		Completed: q.count(queue.Completed), Failed: q.count(queue.Failed)}
+	for _, j := range q.jobs {
+		if j.state.Held() && (st.Oldest.IsZero() || j.added.Before(st.Oldest)) {
+			st.Oldest = j.added
+		}
+	}
+	return st
 }
 
 // at calls do with a queue, if one has that name.
@@ -296,73 +299,4 @@ func (s *Store) set(name string, version int, to queue.Settings) (bool, error) {
 	q.trim(s.o.Now())
 	q.signal()
 	return true, nil
-}
-
-// Queues implements queue.Meter.
-func (s *Store) Queues(ctx context.Context) (names []string, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name := range s.queues {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
-// Depths implements queue.Meter.
-func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err error) {
-	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
-		all = q.depths(func(j *job) queue.Depth { return queue.Depth{Priority: j.m.Priority} })
-		slices.SortFunc(all, func(a, b queue.Depth) int { return int(b.Priority) - int(a.Priority) })
-	})
-	return all, err
-}
-
-// Tenants implements queue.Meter.
-func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
-	err = s.at(ctx, name, func(q *queueState, _ time.Time) {
-		all = q.depths(func(j *job) queue.Depth { return queue.Depth{Tenant: j.m.Tenant} })
-		slices.SortFunc(all, rules.Deeper)
-		all = all[:min(len(all), cmp.Or(most, 100))]
-	})
-	return all, err
-}
-
-// Tenant implements queue.Meter.
-func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, err error) {
-	names, err := s.Queues(ctx)
-	for _, name := range names {
-		err = cmp.Or(err, s.at(ctx, name, func(q *queueState, _ time.Time) {
-			for _, d := range q.depths(func(j *job) queue.Depth { return queue.Depth{Queue: name, Tenant: j.m.Tenant} }) {
-				if d.Tenant == tenant {
-					all = append(all, d)
-				}
-			}
-		}))
-	}
-	return all, err
-}
-
-// depths counts waiting jobs, by the result of of for each.
-func (q *queueState) depths(of func(*job) queue.Depth) (all []queue.Depth) {
-	at := map[queue.Depth]int{}
-	for _, pos := range slices.Sorted(q.positions()) {
-		j := q.jobs[pos]
-		if j.state != queue.Waiting {
-			continue
-		}
-		d := of(j)
-		i, ok := at[d]
-		if !ok {
-			i = len(all)
-			at[d] = i
-			d.Oldest = j.added
-			all = append(all, d)
-		}
-		all[i].Waiting++
-	}
-	return all
 }

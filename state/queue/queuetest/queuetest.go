@@ -76,7 +76,7 @@ func RunLive(t *testing.T, fresh Fresh) {
 
 func run(t *testing.T, fresh Fresh, world func(*testing.T, func(*testing.T))) {
 	plain := [][]promise{adding, holding, failing, inspecting}
-	whole := [][]promise{sharing, fairness, limiting, ordering, moving, died, tuning, switching, storms} // of a queue.Store
+	whole := [][]promise{sharing, fairness, limiting, ordering, moving, died, tuning, standing, switching, storms} // of a queue.Store
 	for i, table := range append(plain, whole...) {
 		for _, p := range table {
 			t.Run(p.name, func(t *testing.T) {

@@ -20,35 +20,12 @@ import (
 const pageJobs = 250
 
 // Stats implements queue.Inspector.
-func (s *Store) Stats(ctx context.Context, name string) (st queue.Stats, err error) {
-	if err := ctx.Err(); err != nil {
-		return st, err
+func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
+	all, err := s.standing(ctx, name)
+	if err != nil {
+		return queue.Stats{}, failed(err, "count the jobs of queue %q", name)
 	}
-	for shard := range s.tags {
-		n, err := s.count(ctx, shard, name)
-		if err != nil {
-			return st, failed(err, "count the jobs of queue %q", name)
-		}
-		for i, to := range []*int64{&st.Waiting, &st.Delayed, &st.Leased, &st.Completed, &st.Failed} {
-			*to += n[i]
-		}
-		st.Oldest = older(st.Oldest, n[5])
-	}
-	return st, nil
-}
-
-// count counts those of a shard.
-func (s *Store) count(ctx context.Context, shard int, name string) (n []int64, err error) {
-	for err = ctx.Err(); err == nil; err = ctx.Err() {
-		n, err = s.run(ctx, statsScript, shard, name).AsIntSlice()
-		if err == nil && len(n) != 6 {
-			err = reply("count jobs")
-		}
-		if err != nil || n[5] != -2 {
-			break
-		}
-	}
-	return n, err
+	return all[0].Stats, nil
 }
 
 // older is the earlier of a time and one in milliseconds; -1: none.

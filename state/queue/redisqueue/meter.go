@@ -3,9 +3,15 @@ package redisqueue
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 
+	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
@@ -29,16 +35,171 @@ func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err
 	return all, err
 }
 
+// Standing implements queue.Meter.
+func (s *Store) Standing(ctx context.Context) ([]queue.Standing, error) {
+	names, err := s.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.standing(ctx, names...)
+	if err != nil {
+		return nil, failed(err, "see how the queues stand")
+	}
+	return all, nil
+}
+
+// Questions about many queues: their scripts are sent together, each about a few, so that none holds
+// up what else Redis does.
+const (
+	queuesAtOnce = 16 // of a script that counts
+	asked        = 64 // scripts that are under way
+)
+
+// standing says how some queues stand. Settings are those of the first shard, which decides.
+func (s *Store) standing(ctx context.Context, names ...string) ([]queue.Standing, error) {
+	all := make([]queue.Standing, len(names))
+	for i, name := range names {
+		all[i].Queue = name
+	}
+	var mu sync.Mutex // guards all
+	err := s.ask(ctx, len(names), queuesAtOnce, func(ctx context.Context, shard, from, to int) error {
+		got, err := s.stand(ctx, shard, names[from:to])
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range got {
+			of := &all[from+i]
+			got[i].addTo(of)
+			if shard == 0 {
+				of.Settings = got[i].settings
+			}
+		}
+		return err
+	})
+	return all, err
+}
+
+// ask asks each shard about n things, some at once, in questions that are sent together.
+func (s *Store) ask(ctx context.Context, n, some int, do func(ctx context.Context, shard, from, to int) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(asked)
+	for shard := range s.tags {
+		for from := 0; from < n; from += some {
+			all.Go(func() error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return do(ctx, shard, from, min(n, from+some))
+			})
+		}
+	}
+	return all.Wait()
+}
+
+// stands is how a queue stands in a shard.
+type stands struct {
+	counts   []int64 // as standing.lua has them
+	settings queue.Settings
+}
+
+// standsCounts is how many counts there are: waiting, delayed, leased, completed, failed, when the
+// oldest was added, accepted, delivered, skipped, dead.
+const standsCounts = 10
+
+func (n *stands) addTo(all *queue.Standing) {
+	st, books := &all.Stats, &all.Books
+	for i, to := range []*int64{&st.Waiting, &st.Delayed, &st.Leased, &st.Completed, &st.Failed} {
+		*to += n.counts[i]
+	}
+	st.Oldest = older(st.Oldest, n.counts[5])
+	books.Accepted += uint64(n.counts[6])
+	books.Settled.Add(tidemill.Count{Delivered: uint64(n.counts[7]), Skipped: uint64(n.counts[8]), Dead: uint64(n.counts[9])})
+}
+
+// stand asks a shard how queues stand, those again that it has more to look through for.
+func (s *Store) stand(ctx context.Context, shard int, names []string) ([]stands, error) {
+	all, left := make([]stands, len(names)), make([]int, len(names))
+	for i := range left {
+		left[i] = i
+	}
+	for len(left) > 0 {
+		args := make([]string, len(left))
+		for i, at := range left {
+			args[i] = names[at]
+		}
+		got, err := s.run(ctx, standingScript, shard, args...).ToArray()
+		if err != nil {
+			return nil, err
+		}
+		if len(got) != len(left)*(standsCounts+1) {
+			return nil, reply("count jobs")
+		}
+		var again []int
+		for i, at := range left {
+			one := got[i*(standsCounts+1):][:standsCounts+1]
+			if all[at], err = readStands(one); err != nil {
+				return nil, err
+			}
+			if all[at].counts[5] == lookAgain {
+				again = append(again, at)
+			}
+		}
+		if left = again; ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return all, nil
+}
+
+// lookAgain is an oldest job that was not found yet.
+const lookAgain = -2
+
+func readStands(got []rueidis.RedisMessage) (n stands, err error) {
+	n.counts = make([]int64, standsCounts)
+	for i := range n.counts {
+		if n.counts[i], err = got[i].AsInt64(); err != nil {
+			return n, reply("count jobs")
+		}
+	}
+	text, err := got[standsCounts].ToString()
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &n.settings)
+	}
+	if err != nil {
+		return n, reply("read settings")
+	}
+	return n, nil
+}
+
 // Tenants implements queue.Meter.
 func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
 	most = cmp.Or(most, 100)
-	_, all, err = s.depths(ctx, name, 10*most)
-	slices.SortFunc(all, rules.Deeper)
-	return all[:min(len(all), most)], err
+	if name != "" {
+		_, all, err = s.depths(ctx, name, 10*most)
+		slices.SortFunc(all, rules.Deeper)
+		return all[:min(len(all), most)], err
+	}
+	names, err := s.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := make([][]queue.Depth, len(names))
+	var each errgroup.Group
+	each.SetLimit(asked)
+	for i, name := range names {
+		each.Go(func() (err error) { of[i], err = s.Tenants(ctx, name, most); return err })
+	}
+	err = each.Wait()
+	for i, some := range of {
+		for _, d := range some {
+			d.Queue = names[i]
+			all = append(all, d)
+		}
+	}
+	return all, err
 }
-
-// queuesAtOnce are looked at in one script.
-const queuesAtOnce = 64
 
 // Tenant implements queue.Meter.
 func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, err error) {
@@ -47,21 +208,24 @@ func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, e
 		return nil, err
 	}
 	of := make([]queue.Depth, len(names))
-	for shard := range s.tags {
-		for from := 0; from < len(names); from += queuesAtOnce {
-			some := names[from:min(len(names), from+queuesAtOnce)]
-			got, err := s.run(ctx, tenantScript, shard, append([]string{tenant}, some...)...).AsIntSlice()
-			if err != nil {
-				return nil, failed(err, "look for what waits of a tenant")
-			}
-			for i := 0; i+2 < len(got); i += 3 {
-				if got[i] < 0 || got[i] >= int64(len(some)) {
-					return nil, reply("look for what waits of a tenant")
-				}
-				d := &of[from+int(got[i])]
-				d.Waiting, d.Oldest = d.Waiting+got[i+1], older(d.Oldest, got[i+2])
-			}
+	var mu sync.Mutex // guards of
+	if err := s.ask(ctx, len(names), queuesAtOnce, func(ctx context.Context, shard, from, to int) error {
+		got, err := s.run(ctx, tenantScript, shard, append([]string{tenant}, names[from:to]...)...).AsIntSlice()
+		if err != nil {
+			return failed(err, "look for what waits of a tenant")
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := 0; i+2 < len(got); i += 3 {
+			if got[i] < 0 || got[i] >= int64(to-from) {
+				return reply("look for what waits of a tenant")
+			}
+			d := &of[from+int(got[i])]
+			d.Waiting, d.Oldest = d.Waiting+got[i+1], older(d.Oldest, got[i+2])
+		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	for i, d := range of {
 		if d.Waiting > 0 {

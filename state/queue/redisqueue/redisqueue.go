@@ -149,8 +149,8 @@ var (
 	booksLua string
 	//go:embed settings.lua
 	settingsLua string
-	//go:embed stats.lua
-	statsLua string
+	//go:embed standing.lua
+	standingLua string
 	//go:embed waits.lua
 	waitsLua string
 	//go:embed tenant.lua
@@ -177,7 +177,7 @@ var (
 	gateScript     = script(room, gateLua)
 	booksScript    = script(room, booksLua)
 	settingsScript = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
-	statsScript    = script(room, jobsLua, waitingLua, leavingLua, sweepLua, statsLua)
+	standingScript = script(room, jobsLua, waitingLua, leavingLua, sweepLua, standingLua)
 	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, depthsLua)
 	tenantScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, tenantLua)
 	pageScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)

@@ -67,7 +67,7 @@ type shardState struct {
 var (
 	_ tidemill.Keeper     = (*source)(nil)
 	_ tidemill.Gater      = (*source)(nil)
-	_ tidemill.Bookkeeper = (*source)(nil)
+	_ tidemill.Counter    = (*source)(nil)
 )
 
 // Open implements queue.Store.
@@ -345,12 +345,17 @@ func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 }
 
 // Books implements tidemill.Bookkeeper: each shard's from one snapshot.
-func (c *source) Books(ctx context.Context) (b tidemill.Books, err error) {
+func (c *source) Books(ctx context.Context) (tidemill.Books, error) { return c.books(ctx, "0") }
+
+// Counters implements tidemill.Counter. It counts no jobs.
+func (c *source) Counters(ctx context.Context) (tidemill.Books, error) { return c.books(ctx, "1") }
+
+func (c *source) books(ctx context.Context, counters string) (b tidemill.Books, err error) {
 	if err := ctx.Err(); err != nil {
 		return b, err
 	}
 	for shard := range c.shards {
-		n, err := c.store.run(ctx, booksScript, shard, c.queue).AsIntSlice()
+		n, err := c.store.run(ctx, booksScript, shard, c.queue, counters).AsIntSlice()
 		if err == nil && len(n) != 5 {
 			err = reply("read books")
 		}

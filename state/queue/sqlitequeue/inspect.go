@@ -54,33 +54,43 @@ func (s *source) books(ctx context.Context, count bool) (tidemill.Books, error) 
 // Stats implements queue.Inspector. The counts are of one moment, except for jobs that change
 // hands meanwhile.
 func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
-	var st queue.Stats
 	q := s.find(name)
 	if q == nil {
-		return st, ctx.Err()
+		return queue.Stats{}, ctx.Err()
 	}
 	if err := s.tidy(ctx, q); err != nil {
-		return st, err
+		return queue.Stats{}, err
 	}
+	var st queue.Stats
+	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) (err error) { st, err = q.stats(tx, s); return err }); err != nil {
+		return st, fmt.Errorf("count queue %q: %w", name, err)
+	}
+	return st, nil
+}
+
+// stats counts the queue's jobs by state, and finds the oldest that it holds.
+func (q *queueState) stats(tx *sqlitedb.Tx, s *Store) (st queue.Stats, err error) {
 	now, ms := s.now()
 	mem := q.lock()
 	mem.expire(now)
 	lates := mem.waiting.late.rows
 	q.unlock()
 	if lates > 0 {
-		if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-			return tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", q.no, ms).Scan(&st.Delayed)
-		}); err != nil {
-			return st, fmt.Errorf("count queue %q: %w", name, err)
+		if err := tx.QueryRow("SELECT count(*) FROM queue_late WHERE queue=? AND at>?", q.no, ms).Scan(&st.Delayed); err != nil {
+			return st, err
 		}
 	}
 	mem = q.lock()
 	st.Leased = int64(len(mem.leases.outs))
 	st.Waiting = max(mem.log.pending-st.Leased-st.Delayed, 0)
 	st.Completed, st.Failed = mem.log.kept[keptCompleted], mem.log.kept[keptFailed]
+	end := mem.waiting.end
 	q.unlock()
-	p, err := q.read(ctx, s, 0, q.last(), 1, "")
-	if err != nil {
+	if st.Waiting+st.Delayed+st.Leased == 0 {
+		return st, nil
+	}
+	p := &jobPage{upTo: end}
+	if err := p.read(tx, q, 0, 1, "", ms); err != nil {
 		return st, err
 	}
 	for _, it := range p.items {

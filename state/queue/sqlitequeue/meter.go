@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -12,34 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
-
-// Queues implements queue.Meter.
-func (s *Store) Queues(ctx context.Context) (names []string, err error) {
-	err = s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		rows, err := tx.Query("SELECT name FROM queue WHERE next>0 OR settings IS NOT NULL")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var name []byte
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			names = append(names, string(name))
-		}
-		return rows.Err()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the queues: %w", err)
-	}
-	slices.Sort(names)
-	return names, nil
-}
 
 // Depths implements queue.Meter.
 func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
@@ -58,7 +32,24 @@ func (s *Store) Depths(ctx context.Context, name string) ([]queue.Depth, error) 
 }
 
 // Tenants implements queue.Meter.
-func (s *Store) Tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {
+func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
+	if name != "" {
+		return s.tenants(ctx, name, most)
+	}
+	for _, q := range s.chosen("") {
+		some, err := s.tenants(ctx, q.name, most)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range some {
+			d.Queue = q.name
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+func (s *Store) tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {
 	all, err := s.depths(ctx, name, func(t tally) queue.Depth { return queue.Depth{Tenant: t.tenant} })
 	if err != nil {
 		return nil, err

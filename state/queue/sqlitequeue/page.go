@@ -27,18 +27,20 @@ type jobPage struct {
 func (q *queueState) read(ctx context.Context, s *Store, after, end uint64, want int, state queue.State) (*jobPage, error) {
 	p := &jobPage{upTo: end}
 	_, ms := s.now()
-	err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-		if state != queue.Delayed {
-			if err := p.segments(tx, q, after, want); err != nil {
-				return err
-			}
-		}
-		return p.lates(tx, q, after, want, lateWhere(state, ms))
-	})
-	if err != nil {
+	if err := s.db.Read(ctx, func(tx *sqlitedb.Tx) error { return p.read(tx, q, after, want, state, ms) }); err != nil {
 		return nil, fmt.Errorf("read queue %q: %w", q.name, err)
 	}
 	return p, nil
+}
+
+// read reads about want jobs behind a position, up to upTo.
+func (p *jobPage) read(tx *sqlitedb.Tx, q *queueState, after uint64, want int, state queue.State, ms int64) error {
+	if state != queue.Delayed {
+		if err := p.segments(tx, q, after, want); err != nil {
+			return err
+		}
+	}
+	return p.lates(tx, q, after, want, lateWhere(state, ms))
 }
 
 // span is where the jobs lie that a filter lists: behind one position, up to another.

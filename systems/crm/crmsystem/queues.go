@@ -98,22 +98,7 @@ func (a apart) List(ctx context.Context, f queue.Filter) iter.Seq2[*queue.Job, e
 
 // Queues implements queue.Meter.
 func (a apart) Queues(ctx context.Context) ([]string, error) {
-	own, err := a.own.Queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := a.rest.Queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := slices.DeleteFunc(rest, func(name string) bool { return name == a.name })
-	for _, name := range own {
-		if name == a.name {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all, nil
+	return joined(a, func(s queue.Store) ([]string, error) { return s.Queues(ctx) }, func(name string) string { return name })
 }
 
 func (a apart) Stats(ctx context.Context, name string) (queue.Stats, error) {
@@ -158,22 +143,38 @@ func (a apart) Depths(ctx context.Context, name string) ([]queue.Depth, error) {
 	return a.of(name).Depths(ctx, name)
 }
 
+// Standing implements queue.Meter.
+func (a apart) Standing(ctx context.Context) ([]queue.Standing, error) {
+	return joined(a, func(s queue.Store) ([]queue.Standing, error) { return s.Standing(ctx) }, func(s queue.Standing) string { return s.Queue })
+}
+
+// Tenant implements queue.Meter.
 func (a apart) Tenant(ctx context.Context, tenant string) ([]queue.Depth, error) {
-	own, err := a.own.Tenant(ctx, tenant)
+	return joined(a, func(s queue.Store) ([]queue.Depth, error) { return s.Tenant(ctx, tenant) }, queueOf)
+}
+
+// Tenants implements queue.Meter.
+func (a apart) Tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {
+	if name != "" {
+		return a.of(name).Tenants(ctx, name, most)
+	}
+	return joined(a, func(s queue.Store) ([]queue.Depth, error) { return s.Tenants(ctx, "", most) }, queueOf)
+}
+
+func queueOf(d queue.Depth) string { return d.Queue }
+
+// joined is what both stores say of their queues, by the names of these.
+func joined[T any](a apart, ask func(queue.Store) ([]T, error), of func(T) string) ([]T, error) {
+	own, err := ask(a.own)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := a.rest.Tenant(ctx, tenant)
-	all := slices.DeleteFunc(rest, func(d queue.Depth) bool { return d.Queue == a.name })
-	for _, d := range own {
-		if d.Queue == a.name {
-			all = append(all, d)
-		}
+	rest, err := ask(a.rest)
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(all, func(x, y queue.Depth) int { return strings.Compare(x.Queue, y.Queue) })
-	return all, err
-}
-
-func (a apart) Tenants(ctx context.Context, name string, most int) ([]queue.Depth, error) {
-	return a.of(name).Tenants(ctx, name, most)
+	all := slices.DeleteFunc(rest, func(t T) bool { return of(t) == a.name })
+	all = append(all, slices.DeleteFunc(own, func(t T) bool { return of(t) != a.name })...)
+	slices.SortStableFunc(all, func(x, y T) int { return strings.Compare(of(x), of(y)) })
+	return all, nil
 }
