@@ -28,7 +28,7 @@ type auditBooksCmd struct {
 func (c *auditBooksCmd) Run(ctx context.Context, e command.Env) error {
 	c.About = c.System
 	return c.Ask(ctx, e, func(a *command.Client) error {
-		got, err := api.GetAudit.Call(ctx, &a.Client, &c.OneSystem)
+		got, err := api.GetAudit.Call(ctx, &a.Client, &api.AuditOf{OneSystem: c.OneSystem})
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (v *verifier) audit(ctx context.Context, folder string, systems []string) (
 		return fmt.Errorf("open the copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	got, err := api.GetAudit.Call(ctx, &a.Client, &api.OneSystem{})
+	got, err := api.GetAudit.Call(ctx, &a.Client, &api.AuditOf{})
 	if err != nil {
 		return fmt.Errorf("audit the copy: %w", err)
 	}

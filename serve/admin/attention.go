@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/figures"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // When something wants attention.
@@ -108,29 +109,30 @@ func (a *API) wantedByPipeline(w *wanted, system string, e *flow.Engine) {
 }
 
 // wantedByQueue is what a queue wants.
-func (a *API) wantedByQueue(w *wanted, q *queueOf) {
+func (a *API) wantedByQueue(w *wanted, q *queue.Standing) {
+	st, is := &q.Stats, &q.Settings
 	add := func(kind int, since time.Time, advice, operation, text string, args ...any) {
-		w.add(kind, api.Attention{Queue: q.name, Text: fmt.Sprintf(text, args...), Advice: advice, Operation: operation}, since)
+		w.add(kind, api.Attention{Queue: q.Queue, Text: fmt.Sprintf(text, args...), Advice: advice, Operation: operation}, since)
 	}
-	held := q.Waiting + q.Delayed + q.Leased
-	if !q.Off.IsZero() {
-		add(off, q.Off, "Mend the destination, then let its partner go on: tidemill partner close NAME", "getQueue", "The destination of queue %s is switched off: it failed for too long, or somebody switched it off.", q.name)
+	held := st.Waiting + st.Delayed + st.Leased
+	if !is.Off.IsZero() {
+		add(off, is.Off, "Mend the destination, then let its partner go on: tidemill partner close NAME", "getQueue", "The destination of queue %s is switched off: it failed for too long, or somebody switched it off.", q.Queue)
 	}
-	if q.Max > 0 && held >= int64(q.Max) {
-		add(full, time.Time{}, "Let it drain, or raise its capacity.", "getQueue", "Queue %s is full: it holds %d jobs and may hold %d. Who adds jobs to it waits.", q.name, held, q.Max)
+	if is.Max > 0 && held >= int64(is.Max) {
+		add(full, time.Time{}, "Let it drain, or raise its capacity.", "getQueue", "Queue %s is full: it holds %d jobs and may hold %d. Who adds jobs to it waits.", q.Queue, held, is.Max)
 	}
-	if q.Off.IsZero() && (q.Paused || q.Closed) {
+	if is.Off.IsZero() && (is.Paused || is.Closed) {
 		what := "is paused, for all instances: it hands out nothing"
-		if !q.Paused {
+		if !is.Paused {
 			what = "is being drained: it takes no new jobs"
 		}
-		add(paused, time.Time{}, "Resume it when what it was stopped for is done: tidemill queue resume "+q.name, "resumeQueue", "Queue %s %s.", q.name, what)
+		add(paused, time.Time{}, "Resume it when what it was stopped for is done: tidemill queue resume "+q.Queue, "resumeQueue", "Queue %s %s.", q.Queue, what)
 	}
-	if more := a.grown(queueSeries+q.name, w.now); more > 0 {
-		add(growing, w.now.Add(-grownFor), "See what holds it back: its limits, its destination, the number of workers.", "getQueue", "Queue %s grows: %d more came in than ended in the last 10 minutes.", q.name, more)
+	if more := a.grown(queueSeries+q.Queue, w.now); more > 0 {
+		add(growing, w.now.Add(-grownFor), "See what holds it back: its limits, its destination, the number of workers.", "getQueue", "Queue %s grows: %d more came in than ended in the last 10 minutes.", q.Queue, more)
 	}
-	if !q.Paused && q.Waiting > 0 && !q.Oldest.IsZero() && w.now.Sub(q.Oldest) > tooOld {
-		add(old, q.Oldest, "See what holds it back: its limits, its destination, whether anybody works on it.", "getQueue", "The oldest job of queue %s came in %v ago.", q.name, w.now.Sub(q.Oldest).Round(time.Minute))
+	if !is.Paused && st.Waiting > 0 && !st.Oldest.IsZero() && w.now.Sub(st.Oldest) > tooOld {
+		add(old, st.Oldest, "See what holds it back: its limits, its destination, whether anybody works on it.", "getQueue", "The oldest job of queue %s came in %v ago.", q.Queue, w.now.Sub(st.Oldest).Round(time.Minute))
 	}
 }
 

@@ -2,28 +2,56 @@ package admin
 
 import (
 	"context"
+	"time"
 
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// groups are those of all stores.
-func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups, err error) {
+const (
+	groupsFresh  = time.Second
+	groupsOldest = 5 * time.Second // where reading takes long
+)
+
+// newGroups are those of all pipelines, read while somebody asks.
+func (a *API) newGroups(s *standing, life context.Context) *figures.Latest[deadletter.Groups] {
+	return &figures.Latest[deadletter.Groups]{Read: func(ctx context.Context) (deadletter.Groups, error) { return a.readGroups(ctx, nil) },
+		Fresh: groupsFresh, Most: groupsOldest, Good: booksGood, Wait: booksWithin, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+}
+
+// readGroups reads the groups of all stores, of some pipelines; nil: of all.
+func (a *API) readGroups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
 	stores, err := a.stores("", deadletter.Filter{})
 	if err != nil {
-		return out, err
+		return all, err
 	}
-	var all deadletter.Groups
 	for _, s := range stores {
-		some, err := s.Groups(ctx, a.pipelines(sightOf(ctx)))
+		some, err := s.Groups(ctx, only)
 		if err != nil {
-			return out, err
+			return all, err
 		}
 		all.Groups, all.Other, all.Looked = append(all.Groups, some.Groups...), all.Other+some.Other, all.Looked+some.Looked
 	}
 	all.Largest()
-	out = api.DeadGroups{Groups: []api.DeadGroup{}, Other: all.Other, Looked: all.Looked, AsOf: a.Now().UTC()}
+	return all, nil
+}
+
+// groups are those of the pipelines that a request may look at. Who may look at all has what was read
+// for everybody.
+func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups, err error) {
+	var all deadletter.Groups
+	at := a.Now()
+	if may := sightOf(ctx); may.all() {
+		if all, at, err = a.standing.groups.Get(ctx); at.IsZero() {
+			return out, answer.Busy(err)
+		}
+	} else if all, err = a.readGroups(ctx, a.pipelines(may)); err != nil {
+		return out, err
+	}
+	out = api.DeadGroups{Groups: []api.DeadGroup{}, Other: all.Other, Looked: all.Looked, AsOf: at.UTC()}
 	for _, g := range all.Groups {
 		out.Groups = append(out.Groups, api.DeadGroup{System: a.systemOf(g.Pipeline), Pipeline: g.Pipeline, Partner: a.partnerOf(g.Pipeline),
 			Kind: g.Kind.String(), Reason: string(deadletter.ReasonOf(g.Kind)), Cause: g.Cause, Count: g.Count})

@@ -11,12 +11,14 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/aside"
 	"github.com/tidemill/tidemill/serve/figures"
+	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
 // How counters are read for those who look.
 const (
 	booksFresh  = time.Second
+	booksGood   = 2 * time.Second // nobody waits for those that are not older
 	queuesFresh = figures.Step / 2
 	awaited     = 700 * time.Millisecond // a store that is away
 )
@@ -24,23 +26,17 @@ const (
 // standing is what is known of how all stands. It is read once for however many look.
 type standing struct {
 	history *figures.Store
-	books   []*figures.Latest[[]booksOf] // of each system
-	queues  *figures.Latest[[]queueOf]   // nil: there are none
-	owners  *figures.Latest[[]ownersOf]
+	books   []*figures.Latest[[]booksOf]      // of each system
+	audits  []*figures.Latest[audited]        // of each system
+	queues  *figures.Latest[[]queue.Standing] // nil: there are none
+	owners  *figures.Latest[*waiting]
+	groups  *figures.Latest[deadletter.Groups]
 
 	begun sync.WaitGroup // readings
 	end   context.CancelFunc
 
 	mu      sync.Mutex // guards refused
 	refused map[string]refusing
-}
-
-// queueOf is how a queue stands.
-type queueOf struct {
-	name string
-	queue.Stats
-	queue.Settings
-	books tidemill.Books // Pending is not for use: Stats has it
 }
 
 // refusing is how often a destination refused us, and when it last did.
@@ -59,15 +55,27 @@ func (a *API) newStanding() *standing {
 	for i := range a.Systems {
 		r := bookReader{of: func() map[string]tidemill.Bookkeeper { return a.systems()[i].Books }, now: a.Now, balanced: map[string]time.Time{}}
 		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,
-			Fresh: booksFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
+			Fresh: booksFresh, Good: booksGood, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
+		s.audits = append(s.audits, a.newAudit(i, s, life))
 	}
 	if a.Queues != nil {
-		sources := map[string]tidemill.Bookkeeper{}
-		s.queues = &figures.Latest[[]queueOf]{Read: func(ctx context.Context) ([]queueOf, error) { return readQueues(ctx, a.Queues, sources) },
-			Fresh: queuesFresh, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+		s.queues = &figures.Latest[[]queue.Standing]{Read: a.Queues.Standing,
+			Fresh: queuesFresh, Good: figures.Step, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
 	}
 	s.owners = a.newOwners(s, life)
+	s.groups = a.newGroups(s, life)
 	return s
+}
+
+// changed has read anew what somebody has changed by the API.
+func (s *standing) changed() {
+	if s.queues != nil {
+		s.queues.Changed()
+	}
+	s.groups.Changed()
+	for _, one := range s.audits {
+		one.Changed()
+	}
 }
 
 // Close ends what reads counters, waits for it, and says to other instances that this one has ended.
@@ -76,33 +84,6 @@ func (a *API) Close() error {
 	a.standing.end()
 	a.standing.begun.Wait()
 	return a.leave()
-}
-
-// readQueues reads how queues stand, without looking at jobs. Sources that it opens stay open.
-func readQueues(ctx context.Context, s queue.Store, sources map[string]tidemill.Bookkeeper) (all []queueOf, err error) {
-	names, err := s.Queues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all = make([]queueOf, len(names))
-	books := make([]tidemill.Bookkeeper, len(names))
-	for i, name := range names {
-		if sources[name] == nil {
-			sources[name] = s.Open(name, queue.Options{}).(tidemill.Bookkeeper)
-		}
-		all[i].name, books[i] = name, sources[name]
-	}
-	err = together(len(names), func(i int) (err error) {
-		q := &all[i]
-		if q.books, err = counters(ctx, books[i]); err == nil {
-			q.Stats, err = s.Stats(ctx, q.name)
-		}
-		if err == nil {
-			q.Settings, err = s.Settings(ctx, q.name)
-		}
-		return err
-	})
-	return all, err
 }
 
 // Sample is a loop that keeps what is counted, for rates and histories.
@@ -115,7 +96,7 @@ func (a *API) Sample() flow.Loop {
 
 func (a *API) sample(ctx context.Context) {
 	s, counts := a.standing, map[string]figures.Count{}
-	var queues []queueOf
+	var queues []queue.Standing
 	if s.queues != nil {
 		if all, _, err := s.queues.Get(ctx); err == nil {
 			queues = all
@@ -124,10 +105,10 @@ func (a *API) sample(ctx context.Context) {
 	now := a.Now()
 	ages := map[string]time.Duration{}
 	for _, q := range queues {
-		if !q.Oldest.IsZero() {
-			ages[q.name] = now.Sub(q.Oldest)
+		if !q.Stats.Oldest.IsZero() {
+			ages[q.Queue] = now.Sub(q.Stats.Oldest)
 		}
-		counts[queueSeries+q.name] = counted(q.books, ages[q.name])
+		counts[queueSeries+q.Queue] = counted(q.Books, ages[q.Queue])
 	}
 	for i, sys := range a.systems() {
 		books, _, err := s.books[i].Get(ctx)

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // overview answers with what is known, and waits only a moment for what is newer.
@@ -23,12 +24,12 @@ func (a *API) overview(ctx context.Context, _ *operation.None) (api.Overview, er
 			reading.Go(func() { shown[i], books[i] = a.systemOverview(ctx, i) })
 		}
 	}
-	var queues []queueOf
+	var queues []queue.Standing
 	if a.standing.queues != nil {
 		reading.Go(func() {
 			all, _, _ := a.standing.queues.Get(ctx)
 			for i := range all {
-				if may.all() || may.of(a.systemOf(all[i].name)) {
+				if may.all() || may.of(a.systemOf(all[i].Queue)) {
 					queues = append(queues, all[i])
 				}
 			}

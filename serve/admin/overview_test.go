@@ -127,19 +127,14 @@ type counting struct {
 	calls atomic.Int64
 }
 
-func (c *counting) Queues(ctx context.Context) ([]string, error) {
+func (c *counting) Standing(ctx context.Context) ([]queue.Standing, error) {
 	c.calls.Add(1)
-	return c.Store.Queues(ctx)
+	return c.Store.Standing(ctx)
 }
 
-func (c *counting) Stats(ctx context.Context, name string) (queue.Stats, error) {
-	c.calls.Add(1)
-	return c.Store.Stats(ctx, name)
-}
-
-func (c *counting) Settings(ctx context.Context, name string) (queue.Settings, error) {
-	c.calls.Add(1)
-	return c.Store.Settings(ctx, name)
+func (c *counting) Stats(context.Context, string) (queue.Stats, error) {
+	c.t.Error("it asks for a single queue")
+	return queue.Stats{}, nil
 }
 
 func (c *counting) Depths(context.Context, string) ([]queue.Depth, error) {
@@ -173,12 +168,12 @@ func TestAnOverviewReadsCountersOnceForAllWhoLook(t *testing.T) {
 			all.Go(func() { overviewOf(d) })
 		}
 		all.Wait()
-		if n := c.calls.Load(); n != 5 { // the names, and two for each of two queues
+		if n := c.calls.Load(); n != 1 {
 			t.Errorf("20 overviews asked the store %d times", n)
 		}
 		time.Sleep(time.Second)
 		overviewOf(d)
-		if n := c.calls.Load(); n != 5 {
+		if n := c.calls.Load(); n != 1 {
 			t.Errorf("a second later it was asked %d times", n)
 		}
 	})
@@ -291,6 +286,45 @@ func TestDeadLettersAreGroupedByTheirCause(t *testing.T) {
 	if d.into(d.get("dead/groups"), &g); len(g.Groups) != 2 {
 		t.Errorf("after the discard: %+v", g)
 	}
+}
+
+// grouped counts how often the groups of dead letters are read.
+type grouped struct {
+	deadletter.Store
+	reads atomic.Int64
+}
+
+func (g *grouped) Groups(ctx context.Context, only func(string) bool) (deadletter.Groups, error) {
+	g.reads.Add(1)
+	return g.Store.Groups(ctx, only)
+}
+
+func TestGroupsAreReadOnceForAllWhoLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		letters := &grouped{Store: store}
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Message: &tidemill.Message{ID: "1"}}}); err != nil {
+			t.Fatal(err)
+		}
+		d := newDesk(t, admin.Parts{Letters: letters})
+		defer d.api.Close()
+		var g api.DeadGroups
+		for range 20 {
+			if d.into(d.get("dead/groups"), &g); len(g.Groups) != 1 {
+				t.Errorf("%+v", g)
+			}
+		}
+		if n := letters.reads.Load(); n != 1 {
+			t.Errorf("20 who looked had them read %d times", n)
+		}
+		d.post("dead/delete?all=true", "")
+		if d.into(d.get("dead/groups"), &g); len(g.Groups) != 0 {
+			t.Errorf("who has discarded them sees %+v", g)
+		}
+	})
 }
 
 // countable is a source's books, which notes when what it holds is counted.

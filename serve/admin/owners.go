@@ -24,6 +24,12 @@ const (
 	countWithin  = 300 * time.Millisecond // of one owner
 )
 
+// waiting is whose jobs wait.
+type waiting struct {
+	queues []ownersOf
+	all    []api.WaitingOwner // of all queues
+}
+
 // ownersOf are the owners with the most jobs of a queue.
 type ownersOf struct {
 	queue string
@@ -32,36 +38,61 @@ type ownersOf struct {
 }
 
 // newOwners are those whose jobs wait, read while somebody asks.
-func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[[]ownersOf] {
-	return &figures.Latest[[]ownersOf]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[*waiting] {
+	return &figures.Latest[*waiting]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
 }
 
 // readOwners reads the owners with the most jobs of each queue.
-func (a *API) readOwners(ctx context.Context) (all []ownersOf, err error) {
-	names, err := a.Queues.Queues(ctx)
+func (a *API) readOwners(ctx context.Context) (*waiting, error) {
+	depths, err := a.Queues.Tenants(ctx, "", ownersMost)
 	if err != nil {
 		return nil, err
 	}
-	all = make([]ownersOf, len(names))
-	err = together(len(names), func(i int) (err error) {
-		of := &all[i]
-		of.queue = names[i]
-		if of.Settings, err = a.Queues.Settings(ctx, of.queue); err == nil {
-			of.deepest, err = a.Queues.Tenants(ctx, of.queue, ownersMost)
+	settings, err := a.settingsOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &waiting{}
+	for len(depths) > 0 {
+		of := ownersOf{queue: depths[0].Queue}
+		n := 0
+		for n < len(depths) && depths[n].Queue == of.queue {
+			n++
 		}
-		return err
-	})
-	return all, err
+		of.deepest, depths = depths[:n], depths[n:]
+		of.Settings = settings[of.queue]
+		w.queues = append(w.queues, of)
+	}
+	w.all = waitingOwners(w.queues)
+	return w, nil
 }
 
-// waitingOwners are the owners of the queues that a request may look at, the deepest first.
-func (a *API) waitingOwners(may sight, queues []ownersOf) []api.WaitingOwner {
+// settingsOf are those of all queues, as they were some seconds ago at most.
+func (a *API) settingsOf(ctx context.Context) (map[string]queue.Settings, error) {
+	queues, at, err := a.standing.queues.Get(ctx)
+	if at.IsZero() {
+		return nil, answer.Busy(err)
+	}
+	all := make(map[string]queue.Settings, len(queues))
+	for i := range queues {
+		all[queues[i].Queue] = queues[i].Settings
+	}
+	return all, nil
+}
+
+// of are the owners that a request may look at, the deepest first.
+func (w *waiting) of(may func(queue string) bool) []api.WaitingOwner {
+	if may == nil {
+		return w.all
+	}
+	return waitingOwners(slices.DeleteFunc(slices.Clone(w.queues), func(q ownersOf) bool { return !may(q.queue) }))
+}
+
+// waitingOwners are the owners of queues, the deepest first.
+func waitingOwners(queues []ownersOf) []api.WaitingOwner {
 	of := map[string]*api.WaitingOwner{}
 	for i := range queues {
 		q := &queues[i]
-		if !may.all() && !may.of(a.systemOf(q.queue)) {
-			continue
-		}
 		for _, d := range q.deepest {
 			o := of[d.Tenant]
 			if o == nil {
@@ -88,12 +119,16 @@ func (a *API) waitingOwners(may sight, queues []ownersOf) []api.WaitingOwner {
 
 // owners lists whose jobs wait.
 func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.WaitingOwner, error], error) {
-	queues, at, err := a.standing.owners.Get(ctx)
+	waiting, at, err := a.standing.owners.Get(ctx)
 	if at.IsZero() {
 		return nil, answer.Busy(cmp.Or(err, errNotYet))
 	}
+	var some func(string) bool
+	if may := sightOf(ctx); !may.all() {
+		some = func(queue string) bool { return may.of(a.systemOf(queue)) }
+	}
 	chosen := []api.WaitingOwner{}
-	for _, o := range a.waitingOwners(sightOf(ctx), queues) {
+	for _, o := range waiting.of(some) {
 		if strings.HasPrefix(o.Owner, q.Prefix) && (q.Max == 0 || len(chosen) < q.Max) {
 			chosen = append(chosen, o)
 		}
@@ -120,12 +155,15 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 			out.Queues = append(out.Queues, api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest)})
 		}
 	}
-	if err := together(len(out.Queues), func(i int) error {
-		s, err := a.Queues.Settings(ctx, out.Queues[i].Queue)
-		out.Queues[i].Holds = holds(&s, q.Owner)
-		return err
-	}); err != nil {
-		return out, err
+	if len(out.Queues) > 0 {
+		settings, err := a.settingsOf(ctx)
+		if err != nil {
+			return out, err
+		}
+		for i := range out.Queues {
+			s := settings[out.Queues[i].Queue]
+			out.Queues[i].Holds = holds(&s, q.Owner)
+		}
 	}
 	stores, err := a.stores("", deadletter.Filter{})
 	if err != nil {

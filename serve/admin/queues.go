@@ -15,7 +15,6 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
-	"golang.org/x/sync/errgroup"
 )
 
 // queueing is what the API does of queues.
@@ -63,41 +62,37 @@ func (a *API) countsOfQueue(ctx context.Context, name string) (out api.Queue, se
 	if err != nil {
 		return out, settings, err
 	}
-	out = api.Queue{Name: name, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
-		Oldest: answer.When(st.Oldest), Paused: settings.Paused, Closed: settings.Closed}
-	out.Rates, out.Until = a.ratesOf(queueSeries+name), answer.When(settings.PausedUntil)
+	return a.countsOf(&queue.Standing{Queue: name, Stats: st, Settings: settings}), settings, nil
+}
+
+// countsOf are the counters of a queue, as it stands.
+func (a *API) countsOf(q *queue.Standing) api.Queue {
+	st := &q.Stats
+	out := api.Queue{Name: q.Queue, Waiting: st.Waiting, Delayed: st.Delayed, Leased: st.Leased, Completed: st.Completed, Failed: st.Failed,
+		Oldest: answer.When(st.Oldest), Paused: q.Settings.Paused, Closed: q.Settings.Closed}
+	out.Rates, out.Until = a.ratesOf(queueSeries+q.Queue), answer.When(q.Settings.PausedUntil)
 	if !st.Oldest.IsZero() {
 		out.Age = max(0, time.Since(st.Oldest).Seconds())
 	}
-	return out, settings, nil
+	return out
 }
 
 func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queue, error], error) {
-	names, err := a.queueNames(ctx, sightOf(ctx))
+	standing, err := a.Queues.Standing(ctx)
 	if err != nil {
 		return nil, err
 	}
+	may := sightOf(ctx)
 	among, whole := a.there(ctx)
-	all := make([]api.Queue, len(names))
-	err = together(len(names), func(i int) (err error) {
-		all[i], _, err = a.countsOfQueue(ctx, names[i])
-		work(&all[i], among, whole)
-		return err
-	})
-	return answer.Listed(all, func(q *api.Queue) api.Queue { return *q }), err
-}
-
-// together does n things, some at a time: a store on a server answers those at once.
-func together(n int, do func(i int) error) error {
-	var all errgroup.Group
-	all.SetLimit(togetherMost)
-	for i := range n {
-		all.Go(func() error { return do(i) })
+	all := make([]api.Queue, 0, len(standing))
+	for i := range standing {
+		if q := &standing[i]; may.all() || may.of(a.systemOf(q.Queue)) {
+			all = append(all, a.countsOf(q))
+			work(&all[len(all)-1], among, whole)
+		}
 	}
-	return all.Wait()
+	return answer.Listed(all, func(q *api.Queue) api.Queue { return *q }), nil
 }
-
-const togetherMost = 16
 
 // tenantsShown is how many of a queue's tenants are shown: the deepest.
 const tenantsShown = 100

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"iter"
 	"net/http"
@@ -86,30 +85,6 @@ func (a *API) status(ctx context.Context, _ *operation.None) (out api.Status, er
 	out.Uses = a.Uses
 	out.Data, err = filepath.Abs(a.Config().Data)
 	return out, err
-}
-
-func (a *API) audit(ctx context.Context, q *api.OneSystem) (api.Audits, error) {
-	out := api.Audits{Balanced: true}
-	var names []string
-	for _, s := range a.seen(ctx) {
-		names = append(names, s.Name)
-		if q.System != "" && s.Name != q.System {
-			continue
-		}
-		report, balanced, err := s.Audit(ctx)
-		if err != nil {
-			return out, err
-		}
-		text, err := json.Marshal(report)
-		if err != nil {
-			return out, err
-		}
-		out.Systems, out.Balanced = append(out.Systems, text), out.Balanced && balanced
-	}
-	if len(out.Systems) == 0 {
-		return out, operation.Refuse(http.StatusNotFound, "no system %q runs here; there is %s", q.System, strings.Join(names, ", "))
-	}
-	return out, nil
 }
 
 func (a *API) config(context.Context, *operation.None) (operation.Document, error) {

@@ -71,7 +71,11 @@ func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
 // trailed does a change, with what is asked for written before and what came of it after. Without
 // the first nothing is done.
 func (a *API) trailed(w http.ResponseWriter, r *http.Request, d *operation.Description, do func(http.ResponseWriter, *http.Request) error) error {
-	if a.Trail == nil || !changes(d) {
+	if !changes(d) {
+		return do(w, r)
+	}
+	defer a.standing.changed()
+	if a.Trail == nil {
 		return do(w, r)
 	}
 	if d.Body() == nil {

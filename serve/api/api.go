@@ -28,7 +28,7 @@ var Document []byte
 var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
 		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer).OfEach()
-	GetAudit = operation.View[OneSystem, Audits]("getAudit", "audit",
+	GetAudit = operation.View[AuditOf, Audits]("getAudit", "audit",
 		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach()
 	GetConfig = operation.View[operation.None, operation.Document]("getConfig", "config",
 		"Show the configuration in force, as a file without secrets.").For(caller.Viewer)
@@ -131,8 +131,15 @@ type OneSystem struct {
 	System string `query:"system" help:"One system only." arg:"" optional:""`
 }
 
+// AuditOf chooses audits.
+type AuditOf struct {
+	OneSystem
+	Kept bool `query:"kept" kong:"-" help:"The last audit that was asked for so, if it is younger than a minute: what takes long is not read for each who looks."`
+}
+
 // Audits are the audits of systems.
 type Audits struct {
+	AsOf     time.Time               `json:"as_of"`    // the oldest of them
 	Balanced bool                    `json:"balanced"` // all of them
 	Systems  []operation.JSON[Audit] `json:"systems"`
 }

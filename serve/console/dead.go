@@ -79,7 +79,7 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 	q.Set("back", v.R.URL.RequestURI())
 	p.chosen = q
 	if p.All && len(p.Dead.Has.Items) == 0 && v.May(api.GetAudit.ID) {
-		p.Counts = readBooks(v, "")
+		p.Counts = readBooks(v, "", false)
 	}
 	if p.All && len(p.Dead.Has.Items) > 0 && v.May(api.GroupDead.ID) {
 		p.Groups = page.Look(v, func(ctx context.Context) (api.DeadGroups, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -78,6 +79,7 @@ func showOverview(v *page.Visit) (*page.View, error) {
 // books are those of all systems.
 type books struct {
 	Balanced bool
+	AsOf     time.Time // of the oldest
 	Systems  []api.Audit
 	Lines    []line
 }
@@ -101,13 +103,14 @@ func (l line) DeadOff() int64 {
 	return int64(a.Put) - int64(a.Held+a.Replayed+a.Discarded+a.Trimmed)
 }
 
-func readBooks(v *page.Visit, system string) page.Part[books] {
+// readBooks are those of the last audit, or those of one that is made now.
+func readBooks(v *page.Visit, system string, now bool) page.Part[books] {
 	return page.Look(v, func(ctx context.Context) (b books, err error) {
-		all, err := api.GetAudit.Call(ctx, v.API, &api.OneSystem{System: system})
+		all, err := api.GetAudit.Call(ctx, v.API, &api.AuditOf{OneSystem: api.OneSystem{System: system}, Kept: !now})
 		if err != nil {
 			return b, err
 		}
-		b.Balanced = all.Balanced
+		b.Balanced, b.AsOf = all.Balanced, all.AsOf
 		for _, text := range all.Systems {
 			var a api.Audit
 			if err := json.Unmarshal(text, &a); err != nil {
@@ -129,7 +132,7 @@ func readBooks(v *page.Visit, system string) page.Part[books] {
 }
 
 func showBooks(v *page.Visit) (*page.View, error) {
-	b := readBooks(v, v.Query().Get("system"))
+	b := readBooks(v, v.Query().Get("system"), v.Query().Get("now") != "")
 	return &page.View{File: "books", Title: "Books", Section: "books", Body: b}, nil
 }
 

@@ -14,6 +14,7 @@ type Latest[T any] struct {
 	Read   func(context.Context) (T, error)
 	Fresh  time.Duration    // a value that is younger is not read again
 	Most   time.Duration    // where reading takes long, one that is younger than 50 times that, up to Most; 0: Fresh alone
+	Good   time.Duration    // who can have a value that is younger than this waits for a newer one for 25 ms alone; 0: for Wait
 	Wait   time.Duration    // how long who asks waits for a newer one
 	Within time.Duration    // how long a reading may take
 	Life   context.Context  // ends readings
@@ -25,6 +26,8 @@ type Latest[T any] struct {
 	at      time.Time // when value was read; zero: never
 	err     error     // why the last reading failed; nil: it did not
 	tried   time.Time
+	changed bool          // what was read is not so any more, and no reading has begun since
+	awaited bool          // the reading has to be awaited: it follows a change
 	took    time.Duration // the last reading
 	reading chan struct{} // closed at the end of the reading; nil: nobody reads
 }
@@ -34,20 +37,40 @@ type Latest[T any] struct {
 func (l *Latest[T]) Get(ctx context.Context) (value T, at time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reading == nil && (l.tried.IsZero() || l.Now().Sub(l.tried) >= max(l.Fresh, min(l.Most, readShare*l.took))) {
-		l.begin()
-	}
-	if reading := l.reading; reading != nil {
-		left := l.Wait - l.Now().Sub(l.tried)
+	for range 2 { // a reading may have begun before what has changed since
+		if l.reading == nil && (l.changed || l.tried.IsZero() || l.Now().Sub(l.tried) >= max(l.Fresh, min(l.Most, readShare*l.took))) {
+			l.begin()
+		}
+		if l.reading == nil {
+			break
+		}
+		reading, left, late, before := l.reading, l.Wait, errSlow, l.changed
+		if !before && !l.awaited && !l.at.IsZero() && l.Now().Sub(l.at) < l.Good {
+			left, late = min(left, brief), nil
+		}
+		left -= l.Now().Sub(l.tried)
 		l.mu.Unlock()
 		answered := await(ctx, reading, left)
 		l.mu.Lock()
 		if !answered {
-			return l.value, l.at, cmp.Or(l.err, errSlow)
+			return l.value, l.at, cmp.Or(l.err, late)
+		}
+		if !before {
+			break
 		}
 	}
 	return l.value, l.at, l.err
 }
+
+// Changed says that what was read is not so any more: who asks from now on waits for a newer value.
+func (l *Latest[T]) Changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed = !l.tried.IsZero()
+}
+
+// brief is how long a newer value is awaited where an older one is good enough.
+const brief = 25 * time.Millisecond
 
 // readShare is for how much of the time at least nobody reads, for each part in which somebody does.
 const readShare = 50
@@ -71,7 +94,7 @@ var errSlow = errors.New("the store has not answered yet")
 // begin begins to read; l.mu is held.
 func (l *Latest[T]) begin() {
 	done := make(chan struct{})
-	l.reading, l.tried = done, l.Now()
+	l.reading, l.tried, l.awaited, l.changed = done, l.Now(), l.changed, false
 	l.Begun.Go(func() {
 		ctx, cancel := context.WithTimeout(l.Life, l.Within)
 		defer cancel()

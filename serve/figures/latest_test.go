@@ -112,3 +112,61 @@ func TestNobodyWaitsLongForAStoreThatIsAway(t *testing.T) {
 		begun.Wait() // for the reading that the end has ended
 	})
 }
+
+func TestAGoodValueIsAnsweredWhileANewerOneIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
+		l := latest(r, begun, t.Context())
+		l.Good = 5 * time.Second
+		get := func(want int, within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if v, _, err := l.Get(t.Context()); v != want || err != nil || time.Since(began) > within {
+				t.Errorf("%d, %v after %v; want %d within %v", v, err, time.Since(began), want, within)
+			}
+		}
+		get(1, 100*time.Millisecond)
+		time.Sleep(time.Second)
+		get(1, 25*time.Millisecond)
+		get(1, 0) // others have waited already
+		time.Sleep(100 * time.Millisecond)
+		get(2, 0)
+		time.Sleep(6 * time.Second) // it is too old
+		get(3, 100*time.Millisecond)
+		r.takes = 10 * time.Millisecond
+		time.Sleep(time.Second)
+		get(4, 10*time.Millisecond) // a newer one that comes soon is awaited
+		begun.Wait()
+	})
+}
+
+func TestWhoAsksAfterAChangeSeesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
+		l := latest(r, begun, t.Context())
+		l.Good = 5 * time.Second
+		l.Changed() // nothing was read
+		get := func(want int) {
+			t.Helper()
+			if v, _, err := l.Get(t.Context()); v != want || err != nil {
+				t.Errorf("%d, %v; want %d", v, err, want)
+			}
+		}
+		get(1)
+		l.Changed()
+		get(2)
+		get(2)
+		time.Sleep(time.Second)
+		get(2) // it is good, and the third is being read
+		l.Changed()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { get(4) }) // the third began before the change
+		}
+		all.Wait()
+		if r.reads != 4 {
+			t.Errorf("it was read %d times, want 4", r.reads)
+		}
+		begun.Wait()
+	})
+}

@@ -65,9 +65,9 @@ type shardState struct {
 }
 
 var (
-	_ tidemill.Keeper     = (*source)(nil)
-	_ tidemill.Gater      = (*source)(nil)
-	_ tidemill.Counter    = (*source)(nil)
+	_ tidemill.Keeper  = (*source)(nil)
+	_ tidemill.Gater   = (*source)(nil)
+	_ tidemill.Counter = (*source)(nil)
 )
 
 // Open implements queue.Store.

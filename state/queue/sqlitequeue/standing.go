@@ -70,4 +70,3 @@ func (s *Store) Standing(ctx context.Context) (all []queue.Standing, err error) 
 	}
 	return all, nil
 }
-
