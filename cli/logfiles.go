@@ -19,8 +19,13 @@ func logTo(c *config.LogFiles, l config.Log, e command.Env, level slog.Leveler) 
 		Keep: logfiles.Keep{Debug: c.Debug, Info: c.Info, Warn: c.Warn, Error: c.Error},
 		Failed: func(err error) {
 			if err != nil {
+				// Logged when the files of the log can no longer be written; records go on to standard
+				// error. Once for each outage.
+				// To do: give the folder room or rights; then the files go on by themselves.
 				log.Error("the log cannot be written to its files", "folder", c.Folder, "error", err)
 			} else {
+				// Logged when the files of the log can be written again; they lack what was logged
+				// meanwhile.
 				log.Info("the log is written to its files again", "folder", c.Folder)
 			}
 		}})

@@ -77,7 +77,10 @@ func (c *runCmd) Run(ctx context.Context, e command.Env) error {
 func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, systems []string, tell *teller) (err error) {
 	tell.starting(cfg, systems)
 	for _, w := range command.Warnings(e, cfg) {
-		tell.log.Warn("this setting is probably a mistake", "what", w)
+		// Logged at the start, for each setting that is allowed and hardly meant, as `tidemill config
+		// check` shows them.
+		// To do: correct the setting that `text` names.
+		tell.log.Warn("this setting is probably a mistake", "text", w)
 	}
 	hangup, unhang := onHangup(tell.log)
 	defer unhang()
@@ -88,6 +91,8 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 	defer unbound()
 	signal.Ignore(syscall.SIGPIPE) // whoever read our output may go; the events may not
 	if c.NoAuth {
+		// Logged at the start with --no-auth.
+		// To do: start without it where others can log in on the machine.
 		tell.log.Warn("the API needs no token (--no-auth): everyone on this machine may do everything")
 	}
 	if err := ownfile.Folder(cfg.Data); err != nil {

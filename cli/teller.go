@@ -29,11 +29,12 @@ type teller struct {
 	begun time.Time
 }
 
-// record is what also people on a terminal have just been told: there it is left out.
-func (t *teller) record(msg string, args ...any) {
+// records is the log of what also people on a terminal have just been told: there it is left out.
+func (t *teller) records() *slog.Logger {
 	if t.json || !command.Terminal(t.e.Err) {
-		t.log.Info(msg, args...)
+		return t.log
 	}
+	return slog.New(slog.DiscardHandler)
 }
 
 // say is for people.
@@ -49,7 +50,8 @@ func (t *teller) starting(cfg *config.Loaded, systems []string) {
 	if file == "" {
 		file = "none"
 	}
-	t.record("starting", "version", t.e.Version, "go", runtime.Version(), "pid", os.Getpid(), "systems", strings.Join(systems, ", "), "configuration", file, "data", cfg.Data)
+	// Logged first of all by `tidemill run`; left out on a terminal, which shows it otherwise.
+	t.records().Info("starting", "version", t.e.Version, "go", runtime.Version(), "pid", os.Getpid(), "systems", strings.Join(systems, ", "), "configuration", file, "data", cfg.Data)
 }
 
 // listening says where it listens, how the console is reached, and what it uses.
@@ -62,9 +64,11 @@ func (t *teller) listening(systems, uses []string, url, console string) {
 	for _, u := range uses {
 		name, what, _ := strings.Cut(u, ": ")
 		t.say("  %-11s %s\n", name, what)
-		t.record("uses", "what", name, "which", what)
+		// Logged at the start, for each part: which server or file it uses; left out on a terminal.
+		t.records().Info("uses", "what", name, "which", what)
 	}
-	t.record("listening", "address", url)
+	// Logged at the start, when the API and the ways in are open; left out on a terminal.
+	t.records().Info("listening", "address", url)
 }
 
 // projects returns the names of the projects. Where there is none it makes one, and shows its
@@ -75,6 +79,8 @@ func (t *teller) projects(ctx context.Context, in *connect.Instance, systems []s
 		return names, err
 	}
 	if t.json {
+		// Logged at the start with a log in JSON, where no project is made and no key shown.
+		// To do: add one to `projects`, or with --project NAME=KEY.
 		t.log.Warn("there is no project, so no sender has a key: add one to projects, or with --project NAME=KEY")
 		return nil, nil
 	}
@@ -85,22 +91,27 @@ func (t *teller) projects(ctx context.Context, in *connect.Instance, systems []s
 	t.say("  project     %s, made now. Its ingest key, shown this once:\n\n      %s\n\n", made.Name, made.Key.Reveal())
 	t.say("  %s\n", keyUse(t.e.Table.Of(systems), url))
 	t.say("  Lost it? tidemill %s --project %s=ANOTHER-KEY adds one.\n", again, made.Name)
-	t.record("first project made; its key was shown on standard output", "project", made.Name)
+	// Logged at the first start without a project; left out on a terminal.
+	t.records().Info("first project made; its key was shown on standard output", "project", made.Name)
 	return []string{made.Name}, nil
 }
 
 func (t *teller) ready() {
 	t.say("ready. Stop with Ctrl-C.\n")
-	t.record("ready", "after", time.Since(t.begun).Round(time.Millisecond))
+	// Logged when everything runs and events are taken in; left out on a terminal.
+	t.records().Info("ready", "took", time.Since(t.begun).Round(time.Millisecond))
 }
 
 func (t *teller) stopping(why error) {
 	t.say("stopping: running work is finished first. Ctrl-C again stops at once.\n")
-	t.record("stopping", "why", why)
+	// Logged when a signal or a failure ends the run; what runs is finished first; left out on a
+	// terminal.
+	t.records().Info("stopping", "why", why)
 }
 
 func (t *teller) stopped() error {
-	t.record("stopped", "ran", time.Since(t.begun).Round(time.Millisecond))
+	// Logged last of all, when everything has ended in order; left out on a terminal.
+	t.records().Info("stopped", "ran", time.Since(t.begun).Round(time.Millisecond))
 	if t.json {
 		return nil
 	}
@@ -118,9 +129,14 @@ func inLog(l config.Log, log *slog.Logger, err error) error {
 	}
 	if wrong, ok := errors.AsType[command.WrongConfig](err); ok {
 		for _, m := range command.MistakesOf(wrong) {
-			log.Error("the configuration is wrong", "mistake", m.Error())
+			// Logged for each mistake in the configuration, if the log is JSON; else it is printed.
+			// The process ends.
+			// To do: correct what the error names; `tidemill config check` finds the same.
+			log.Error("the configuration is wrong", "error", m.Error())
 		}
 	} else {
+		// Logged when the process ends for an error, if the log is JSON; else it is printed.
+		// To do: read the error, and start it again.
 		log.Error("ended with an error", "error", err.Error())
 	}
 	return errLogged
@@ -134,7 +150,11 @@ func onHangup(log *slog.Logger) (do func(func()), end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		reload := func() { log.Warn("SIGHUP: nothing is read again while this is starting") }
+		reload := func() {
+			// Logged when a SIGHUP comes before the start is over: nothing is read again.
+			// To do: send it again, if the configuration was changed after the start began.
+			log.Warn("SIGHUP: nothing is read again while this is starting")
+		}
 		for {
 			select {
 			case reload = <-given:

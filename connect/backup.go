@@ -51,7 +51,8 @@ func (i *Instance) backUp(ctx context.Context, f *system.File, out io.Writer) (e
 	if err := backup.Write(ctx, out, copied.Folder, m); err != nil {
 		return err
 	}
-	i.Log.InfoContext(ctx, "a backup was made", "of", m.At, "took", i.Now().Sub(m.At))
+	// Logged when a backup was sent whole; `since` is the moment that it has.
+	i.Log.InfoContext(ctx, "a backup was made", "since", m.At, "took", i.Now().Sub(m.At))
 	return nil
 }
 

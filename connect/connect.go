@@ -287,6 +287,8 @@ func apiToken(c *config.Loaded, o Options) (tidemill.Secret, error) {
 	t, err := apitoken.Keep(c.Data)
 	if errors.Is(err, apitoken.ErrNotKept) { // who needs no folder otherwise starts all the same
 		if !o.NoAuth {
+			// Logged at the start, when there is no token and the data folder cannot keep one.
+			// To do: set TIDEMILL_TOKEN, or make the data folder writable.
 			o.Log.Warn("the API answers nobody: set TIDEMILL_TOKEN", "error", err)
 		}
 		return tidemill.Secret{}, nil

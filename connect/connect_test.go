@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/logbook"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems"
@@ -43,6 +44,7 @@ func settings(t *testing.T, flags ...string) *config.Loaded {
 
 func open(t *testing.T, c *config.Loaded, o Options) *Instance {
 	t.Helper()
+	o.Log = logbook.Watch(t, o.Log)
 	in, err := Open(t.Context(), systems.All(), c, o)
 	if err != nil {
 		t.Fatal(err)

@@ -114,6 +114,10 @@ func (i *Instance) follow(ctx context.Context) error {
 		ready, err = i.prepare(ctx, next)
 	}
 	if err != nil {
+		// Logged when a description that another instance stored is not good for the configuration of
+		// this one.
+		// To do: mend what the error names, in the file of this instance or in the description;
+		// `tidemill status` shows which instances have it in force.
 		i.Log.ErrorContext(ctx, "what the database describes is not in force in this instance, and everything is as it was", "version", kept.Version, "error", err)
 		return i.stands(ctx, instance.Described{Applied: d.at.Load().Applied, Tried: kept.Version, Refused: err.Error()})
 	}
@@ -267,6 +271,9 @@ func (i *Instance) describeOnce(ctx context.Context, c *admin.DescriptionChange)
 	i.commit(ctx, next, ready, i.changes(next))
 	out.Version = kept.Version
 	if err := i.has(ctx, kept); err != nil { // the others see it by themselves
+		// Logged when a description was stored and put in force here, and that could not be noted for
+		// the others.
+		// To do: nothing: they see it by themselves within seconds, if their database answers.
 		i.Log.WarnContext(ctx, "other instances were not told of a description", "error", err)
 	}
 	out.After, err = find(next, &kept, list, c.Name)

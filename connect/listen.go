@@ -38,7 +38,8 @@ func (i *Instance) open(address, setting string, h http.Handler, l serve.Limits)
 	}
 	i.ports = append(i.ports, server)
 	i.Sockets.Add(setting, server.Sockets)
-	i.Log.Info("listening", "address", server.Addr(), "setting", setting)
+	// Logged at the start, for each port of a system or of a part that has one of its own.
+	i.Log.Info("a port is open", "address", server.Addr(), "setting", setting)
 	return nil
 }
 

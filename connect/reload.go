@@ -37,7 +37,10 @@ func newReloading(r prometheus.Registerer) reloading {
 func (i *Instance) ReloadBy(ctx context.Context, name string) (api.Reload, error) {
 	done, err := api.ReloadConfig.Call(caller.With(ctx, caller.Key(name, name, netip.Addr{})), operation.Inside(i.inside), &operation.None{})
 	if err != nil {
-		i.Log.ErrorContext(ctx, name+": the configuration was not reloaded, and everything is as it was", "error", err)
+		// Logged when a reload was asked for by a signal, and the configuration is wrong or could not
+		// be put in force.
+		// To do: correct what the error names (`tidemill config check`), and reload again.
+		i.Log.ErrorContext(ctx, "the configuration was not reloaded, and everything is as it was", "by", name, "error", err)
 	}
 	return done, err
 }
@@ -110,11 +113,16 @@ func (i *Instance) commit(ctx context.Context, next *config.Loaded, ready []*sys
 		i.options.Level.Set(next.LogOf(i.options.Systems).Slog())
 	}
 	for _, c := range done.Applied {
+		// Logged at a reload, for each setting that is in force now.
 		i.Log.InfoContext(ctx, "setting changed by a reload", "setting", c.Setting, "what", c.What, "before", c.Before, "after", c.After)
 	}
 	for _, c := range done.Restart {
+		// Logged at a reload, for each setting that is another in the configuration and is not in
+		// force.
+		// To do: restart the instance when it suits.
 		i.Log.WarnContext(ctx, "setting not changed: it needs a restart", "setting", c.Setting, "what", c.What, "before", c.Before, "after", c.After)
 	}
+	// Logged at the end of a reload that was put in force.
 	i.Log.InfoContext(ctx, "configuration reloaded", "by", caller.From(ctx).Name, "applied", len(done.Applied), "needs_restart", len(done.Restart))
 }
 

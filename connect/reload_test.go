@@ -127,16 +127,16 @@ func (r *reloaded) inForce() string {
 
 func TestAReloadChangesTheLevelOfTheLog(t *testing.T) {
 	r := reloadable(t, "log: {level: warn}\n", nil)
-	r.Log.Info("canary one")
+	r.Log.Info("ready", "took", "canary one")
 	r.write("log: {level: info}\n")
 	if done, refused := r.reload(http.MethodGet); refused != nil || changed(done.Applied) != "changed log.level" || done.Applied[0].Before != "warn" || done.Applied[0].After != "info" || done.File != r.path {
 		t.Fatalf("the preview is %+v, %v", done, refused)
 	}
-	r.Log.Info("canary two")
+	r.Log.Info("ready", "took", "canary two")
 	if applied, restart := r.must(); applied != "changed log.level" || restart != "" {
 		t.Errorf("applied %q, restart %q", applied, restart)
 	}
-	r.Log.Info("canary three")
+	r.Log.Info("ready", "took", "canary three")
 	if log := r.log.String(); strings.Contains(log, "canary one") || strings.Contains(log, "canary two") || !strings.Contains(log, "canary three") {
 		t.Error(log)
 	}

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 )
@@ -37,11 +36,8 @@ func TestSlotsDiffer(t *testing.T) {
 
 func TestTheFirstErrorInARowAndEachTenthIsLoud(t *testing.T) {
 	for n := 1; n <= 40; n++ {
-		want := slog.LevelDebug
-		if n == 1 || n == 10 || n == 20 || n == 30 || n == 40 {
-			want = slog.LevelWarn
-		}
-		if got := levelOf(n); got != want {
+		want := n == 1 || n == 10 || n == 20 || n == 30 || n == 40
+		if got := loud(n); got != want {
 			t.Errorf("error %d in a row: %v, want %v", n, got, want)
 		}
 	}

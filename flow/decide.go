@@ -31,7 +31,11 @@ func (l *lane) screen(ctx context.Context) {
 			t.ends(tidemill.Done)
 			t.end.Fate, t.end.Kind = tidemill.Dead, tidemill.Internal
 			t.end.Cause = fmt.Sprintf("handed out %d times, %d tries failed: it seems to kill whoever works on it", t.Handed, t.Tries)
-			e.p.Log.Error("a message was handed out too often", "pipeline", e.p.Name, "id", t.ID, "handed", t.Handed)
+			// Logged when a message came many more times than it was tried, as one does that kills the
+			// process; it becomes a dead letter.
+			// To do: look at it with `tidemill dead show`; find out why the process ended, and replay
+			// it then.
+			e.p.Log.Error("a message was handed out too often", "pipeline", e.p.Name, "message", t.ID, "handed", t.Handed)
 		}
 	}
 }
@@ -114,7 +118,16 @@ func (l *lane) judge(ctx context.Context, todo []*Task, pass policy.Pass) time.D
 		if state == policy.Closed && !until.IsZero() {
 			stands = "held" // the destination asked for less, or is full
 		}
-		e.p.Log.Warn("breaker", "pipeline", e.p.Name, "state", stands, "until", until, "why", all.why)
+		if stands == policy.Closed.String() {
+			// Logged when the breaker of a pipeline closes: everything passes again.
+			e.p.Log.Info("the breaker closed", "pipeline", e.p.Name, "state", stands)
+		} else {
+			// Logged when the breaker of a pipeline opens (`open`), lets one batch try (`half_open`), or lets
+			// nothing pass for a while because the destination asked for less or is full (`held`).
+			// To do: see what `why` says about the destination; when it answers again, the breaker closes
+			// by itself.
+			e.p.Log.Warn("the breaker lets nothing pass", "pipeline", e.p.Name, "state", stands, "until", until, "why", all.why)
+		}
 	}
 	switch {
 	case wake:
@@ -167,7 +180,11 @@ func (l *lane) decide(t *Task, probe bool) policy.Rule {
 	case policy.Pause:
 		t.end.End, t.end.After = tidemill.Again, e.p.PauseFor
 		if e.gate.trip(e.p.Now(), e.p.PauseFor, t.end.Cause) {
-			e.p.Log.Error("paused: the destination refuses us", "pipeline", e.p.Name, "kind", kind.String(), "error", t.end.Cause, "for", e.p.PauseFor)
+			// Logged when the destination does not accept our credentials; the pipeline rests, and
+			// tries again after a while.
+			// To do: correct the user, password, key or rights that the error names; then it goes on
+			// by itself.
+			e.p.Log.Error("paused: the destination refuses us", "pipeline", e.p.Name, "kind", kind.String(), "error", t.end.Cause, "again_in", e.p.PauseFor)
 			e.gateChanged()
 		}
 	case policy.Retrying:

@@ -79,7 +79,10 @@ func (l *lane) bury(ctx context.Context) {
 // unburied leaves messages pending whose dead letter cannot be kept.
 func (l *lane) unburied(p *tidemill.Partial) {
 	e := l.e
-	e.p.Log.Error("dead letters cannot be kept: their messages stay pending", "pipeline", e.p.Name, "messages", len(p.Failed), "error", p)
+	// Logged when the store of dead letters refuses some of a batch; their messages are handed out
+	// again after their lease.
+	// To do: read the error, and give the store room or rights; nothing is lost meanwhile.
+	e.p.Log.Error("dead letters cannot be kept: their messages stay pending", "pipeline", e.p.Name, "count", len(p.Failed), "error", p)
 	named := make(map[int]bool, len(p.Failed))
 	for _, f := range p.Failed {
 		named[f.Index] = true

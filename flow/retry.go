@@ -198,7 +198,11 @@ func wish(err error) time.Duration {
 // panicked makes a failure of our own out of a panic.
 func panicked(log *slog.Logger, where string, p any) error {
 	if log != nil {
-		log.Error("panic", "in", where, "panic", p, "stack", string(debug.Stack()))
+		// Logged when code of the product, of a handler or of a step panicked; the messages it worked
+		// on fail with kind internal.
+		// To do: report it with its stack, or mend the handler; the messages are retried, and become
+		// dead letters.
+		log.Error("a panic was caught", "where", where, "panic", p, "stack", string(debug.Stack()))
 	}
 	if err, ok := p.(error); ok {
 		return tidemill.Fail(tidemill.Internal, "panic: %w", err)

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -183,9 +182,19 @@ func (e *Engine) trouble(doing string, err error) {
 	e.stats.s.Last, e.stats.s.LastAt = err, e.p.Now()
 	n := e.stats.s.Errors
 	e.stats.mu.Unlock()
-	e.p.Log.LogAttrs(context.Background(), levelOf(n), "repeating after an error",
-		pipelineAttr(e.p.Name), doingAttr(doing), errorAttr(err), inARowAttr(n))
+	if loud(n) {
+		// Logged when a source, a queue or a store fails, at the first error in a row and at each tenth;
+		// the pipeline repeats what it was doing.
+		// To do: see whether the server or the disk that the error names is well, if it goes on.
+		e.p.Log.Warn("repeating after an error", "pipeline", e.p.Name, "doing", doing, "error", err, "in_a_row", n)
+	} else {
+		// Logged at the errors in a row between those of `repeating after an error`.
+		e.p.Log.Debug("still repeating after an error", "pipeline", e.p.Name, "doing", doing, "error", err, "in_a_row", n)
+	}
 	if !full && e.p.Fatal > 0 && n >= e.p.Fatal {
 		e.shut(fmt.Errorf("%s: %w (%d), the last: %w", doing, ErrTooManyErrors, n, err))
 	}
 }
+
+// loud reports whether an error is one that is warned of: the first in a row, and then each tenth.
+func loud(inARow int) bool { return inARow == 1 || inARow%10 == 0 }

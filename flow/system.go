@@ -252,7 +252,10 @@ func (s *System) loop(ctx context.Context, l *Loop, st *LoopStats, n, of int) {
 		}
 		s.mu.Unlock()
 		if err != nil {
-			s.p.Log.Warn("loop", "system", s.p.Name, "loop", l.Name, "error", err)
+			// Logged each time a side job of a system fails, as expiring, auditing or closing windows;
+			// it runs again at its next turn.
+			// To do: see whether what the error names is well, if it goes on.
+			s.p.Log.Warn("a loop failed", "system", s.p.Name, "loop", l.Name, "error", err)
 		}
 	}
 }

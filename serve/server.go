@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/sockets"
@@ -80,9 +82,20 @@ func Listen(addr string, h http.Handler, l Limits, log *slog.Logger) (*Server, e
 			BaseContext:       func(net.Listener) context.Context { return requests },
 			ConnContext:       sockets.With,
 			ConnState:         mark,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn), // a handler that panicked, too many open files
+			ErrorLog:          stdlog.New(said{log}, "", 0), // a handler that panicked, too many open files
 		},
 	}, nil
+}
+
+// said makes records of what Go's HTTP server says of itself.
+type said struct{ log *slog.Logger }
+
+func (s said) Write(text []byte) (int, error) {
+	// Logged when Go's HTTP server has something to say: a handler panicked, there are too many open
+	// files, or a client did not speak HTTP.
+	// To do: report a panic with its text; raise the limit of open files; else nothing.
+	s.log.Warn("the HTTP server had an error", "text", strings.TrimSuffix(string(text), "\n"))
+	return len(text), nil
 }
 
 // mark tells what a connection is doing, as far as the server knows it: new ones are silent

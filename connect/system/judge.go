@@ -27,8 +27,14 @@ func (h *Host) Judge(ctx context.Context) error {
 			switch f.Verdict {
 			case preflight.Fail:
 				refused = append(refused, fmt.Errorf("%s: %s; %s", f.Check, f.Detail, f.Advice))
+				// Logged at the start, for each finding about a server that can lose what was
+				// confirmed; the start is refused unless that is allowed.
+				// To do: do what `advice` says.
 				h.Log.ErrorContext(ctx, "a server could lose events", "check", f.Check, "detail", f.Detail, "advice", f.Advice)
 			case preflight.Warn:
+				// Logged at the start, for each finding about a server that is less safe than it could
+				// be.
+				// To do: do what `advice` says.
 				h.Log.WarnContext(ctx, "a server could be safer", "check", f.Check, "detail", f.Detail, "advice", f.Advice)
 			}
 		}

@@ -124,7 +124,5 @@ func (h *Host) KafkaSource(k *Kafka, pipeline, topic, group, instance string) (*
 	}
 	return kafkasource.New(k.Cluster, topic, group, kafkasource.Options{Instance: instance, OnLost: onLost, Log: h.Log, Now: h.Now, Lost: func(l kafkasource.Loss) {
 		h.Report(pipeline, "lost", uint64(l.Records))
-		h.Log.Warn("records are gone that were not settled", "pipeline", pipeline, "topic", l.Topic, "partition", l.Partition,
-			"from", l.From, "to", l.To, "records", l.Records, "cause", l.Cause, "counted", l.Counted)
 	}})
 }

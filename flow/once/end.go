@@ -35,6 +35,8 @@ func (w *guarded) end(ctx context.Context, running []*job, err error, began time
 		case failed != nil:
 			j.entry.State = ledger.Running
 		case j.entry.Stale && j.task.Settlement().End != tidemill.Again: // else nothing happened
+			// Logged when work was done, and its ledger entry had been taken over meanwhile.
+			// To do: see whether its effect is there twice; raise the lease above what the work takes.
 			w.log.Error("work took longer than its lease: another may have done it too", "key", j.entry.Key, "lease", w.Lease)
 		}
 	}
@@ -97,7 +99,10 @@ func (w *guarded) write(ctx context.Context, began time.Time) error {
 		if err == nil || ctx.Err() != nil || w.clock().Sub(began)+wait > w.Lease {
 			return err
 		}
-		w.log.Warn("end in the ledger", "entries", len(w.es), "error", err)
+		// Logged each time the ledger does not take the end of work; it is written again while the
+		// lease lasts.
+		// To do: see whether the ledger's database is well.
+		w.log.Warn("the end of work is not yet in the ledger", "count", len(w.es), "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

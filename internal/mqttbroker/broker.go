@@ -122,7 +122,7 @@ func Start(o Options) (*Broker, error) {
 		_ = listener.Close()
 		return nil, fmt.Errorf("mqtt broker: %s can be reached from other machines: set users and passwords, or listen on 127.0.0.1", o.Addr)
 	}
-	server := mqtt.New(&mqtt.Options{Capabilities: capabilities(o), Logger: slog.New(quiet{o.Log.Handler()}),
+	server := mqtt.New(&mqtt.Options{Capabilities: capabilities(o), Logger: slog.New(&quiet{log: o.Log}),
 		ClientNetReadBufferSize: 16 << 10, ClientNetWriteBufferSize: 16 << 10, SysTopicResendInterval: 60})
 	b := &Broker{server: server, addr: listener.Addr().String(), gate: newGate(server, o), endpoint: newEndpoint(server, listener, o)}
 	if err := errors.Join(server.AddHook(b.gate, nil), server.AddListener(b.endpoint), server.Serve()); err != nil {

@@ -30,9 +30,10 @@ type listener struct {
 	*sockets.Listener
 	server *mqtt.Server
 	within time.Duration // for CONNECT
-	log    *seldom.Log
-	late   atomic.Int64 // sent no CONNECT in time
-	wrong  atomic.Int64 // sent something else
+	log    *slog.Logger
+	few    *seldom.Counter // of what is logged
+	late   atomic.Int64    // sent no CONNECT in time
+	wrong  atomic.Int64    // sent something else
 
 	all   sync.WaitGroup
 	mu    sync.Mutex // guards what follows
@@ -44,7 +45,7 @@ var _ listeners.Listener = (*listener)(nil)
 
 func newEndpoint(server *mqtt.Server, l net.Listener, o Options) *listener {
 	return &listener{server: server, within: o.Connect, open: map[*sockets.Conn]struct{}{},
-		log:      seldom.New(o.Log, time.Now, "mqtt broker: connections were closed: they sent no CONNECT of a usual size in time"),
+		log: o.Log, few: seldom.New(time.Now),
 		Listener: sockets.Bound(l, sockets.Options{Total: o.Clients, PerAddress: o.PerAddress, Reserve: politely, Log: o.Log})}
 }
 
@@ -117,7 +118,12 @@ func (d *listener) serve(c *sockets.Conn, establish listeners.EstablishFn) {
 		default: // gone
 			return
 		}
-		d.log.Note("error", err, "last_from", c.RemoteAddr().String())
+		if n, due := d.few.Note(); due {
+			// Logged when clients of the embedded broker sent no CONNECT of a usual size in time: the first at
+			// once, then at most once a minute with the number since.
+			// To do: see what `sender` is; a check of the port by a load balancer does this too.
+			d.log.Warn("mqtt broker: connections were closed: they sent no CONNECT of a usual size in time", "count", n, "error", err, "sender", c.RemoteAddr().String())
+		}
 		return
 	}
 	_ = c.SetReadDeadline(time.Time{})

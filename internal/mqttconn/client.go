@@ -258,6 +258,8 @@ func (c *Client) run(ctx context.Context) {
 			patience.Stop()
 			since := time.Now()
 			c.up(l)
+			// Logged each time a client has connected to the broker; `session` says whether the broker
+			// kept its session.
 			c.o.Log.Info("connected to the MQTT broker", "broker", l.broker.Addr, "version", l.version, "session", l.present, "receive_maximum", l.quota)
 			err = c.serve(ctx, l)
 			if time.Since(since) > steady {
@@ -270,7 +272,10 @@ func (c *Client) run(ctx context.Context) {
 		}
 		c.down(err)
 		delay := c.delay(tries)
-		c.o.Log.Warn("no connection to the MQTT broker", "error", err, "again_in", delay.Round(time.Millisecond).String())
+		// Logged when a connection to the broker ended, or could not be made; the next of the brokers
+		// is tried.
+		// To do: see whether the broker is up, and whether address, TLS, user and password are right.
+		c.o.Log.Warn("no connection to the MQTT broker", "error", err, "again_in", delay.Round(time.Millisecond))
 		select {
 		case <-time.After(delay):
 		case <-ctx.Done():

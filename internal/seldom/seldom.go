@@ -1,44 +1,37 @@
-// Package seldom logs events that strangers can cause at any rate: the first one at once, then
-// one record in a while with the count since then. A flood does not fill the disk.
+// Package seldom says when to log what strangers can cause at any rate: the first time at once, then
+// once in a while with the count since then. A flood does not fill the disk.
 package seldom
 
 import (
-	"log/slog"
 	"sync"
 	"time"
 )
 
-// Every is the shortest time between two records of a Log.
+// Every is the shortest time between two records.
 const Every = time.Minute
 
-// Log writes one message, at most once in Every. It is safe for concurrent use.
-type Log struct {
-	to      *slog.Logger
-	now     func() time.Time
-	message string
+// Counter counts occurrences of which one in Every is logged. It is safe for concurrent use.
+type Counter struct {
+	now func() time.Time
 
 	mu    sync.Mutex // guards what follows; held for work in memory only
 	last  time.Time  // zero: never
 	since int        // occurrences after that
 }
 
-// New makes a log that warns with a message.
-func New(to *slog.Logger, now func() time.Time, message string) *Log {
-	return &Log{to: to, now: now, message: message}
-}
+// New makes one.
+func New(now func() time.Time) *Counter { return &Counter{now: now} }
 
-// Note counts an occurrence, and logs the count with attributes, as slog.Logger has them, if a
-// record is due.
-func (l *Log) Note(attributes ...any) {
-	l.mu.Lock()
-	l.since++
-	n, now := l.since, l.now()
-	due := l.last.IsZero() || now.Sub(l.last) >= Every
-	if due {
-		l.last, l.since = now, 0
+// Note counts an occurrence. If due, it is to be logged, with the count of those since the last one
+// that was; else count is 0.
+func (c *Counter) Note() (count int, due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since++
+	now := c.now()
+	if !c.last.IsZero() && now.Sub(c.last) < Every {
+		return 0, false
 	}
-	l.mu.Unlock()
-	if due {
-		l.to.Warn(l.message, append([]any{"count", n}, attributes...)...)
-	}
+	count, c.last, c.since = c.since, now, 0
+	return count, true
 }

@@ -72,7 +72,8 @@ type Stats struct {
 type Listener struct {
 	net.Listener
 	o   Options
-	log *seldom.Log
+	log *slog.Logger
+	few *seldom.Counter // of what is logged
 
 	mu    sync.Mutex // guards what follows; held for work in memory only
 	all   crowd
@@ -93,7 +94,7 @@ func Bound(l net.Listener, o Options) *Listener {
 		o.Now = time.Now
 	}
 	return &Listener{Listener: l, o: o, by: map[netip.Addr]*crowd{},
-		log: seldom.New(o.Log.With("listen", l.Addr().String()), o.Now, "connections were closed or refused: there are too many")}
+		log: o.Log.With("address", l.Addr().String()), few: seldom.New(o.Now)}
 }
 
 // Stats reads the counters.
@@ -136,7 +137,7 @@ func (l *Listener) shed() bool {
 		return false
 	}
 	_ = victim.Conn.Close()
-	l.log.Note("why", "too many open files")
+	l.crowded("too many open files", "")
 	return true
 }
 
@@ -149,12 +150,24 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 		_ = victim.Conn.Close()
 	}
 	if !ok || victim != nil {
-		l.log.Note("last_from", c.from.String())
+		l.crowded("too many connections", c.from.String())
 	}
 	if !ok {
 		return nil
 	}
 	return c
+}
+
+// crowded logs, once in a while, that there are too many connections; from is empty where no single
+// address has them.
+func (l *Listener) crowded(why, from string) {
+	if n, due := l.few.Note(); due {
+		// Logged when connections were closed to make room, or refused: the first at once, then at most
+		// once a minute with the number since.
+		// To do: see who connects (`tidemill_connections_closed_total`); raise `http.connections` or the
+		// limit of open files if they are wanted.
+		l.log.Warn("connections were closed or refused: there are too many", "count", n, "why", why, "sender", from)
+	}
 }
 
 // enter is the part of admit in memory.

@@ -224,7 +224,7 @@ func TestAFloodIsLoggedOnce(t *testing.T) {
 	come(t, l, at, from("10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.4:1")...)
 	now = now.Add(time.Minute)
 	come(t, l, at, from("10.0.0.5:1")...)
-	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "count=1 last_from=10.0.0.2") || !strings.Contains(got, "count=3 last_from=10.0.0.5") {
+	if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, `count=1 why="too many connections" sender=10.0.0.2`) || !strings.Contains(got, `count=3 why="too many connections" sender=10.0.0.5`) {
 		t.Errorf("the log:\n%s", got)
 	}
 }

@@ -75,6 +75,9 @@ func Open(ctx context.Context, o Options) (*Exporter, error) {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { // which has the collector's own words
+		// Logged when the collector refused a part of what it was sent. Its words are left out: they
+		// can repeat secrets.
+		// To do: read the collector's own log.
 		o.Log.Warn("the collector took a part of what it was sent, or the exporter had another error that is no failure")
 	}))
 	e.waiting = &waiting{spans: make(chan sdk.ReadOnlySpan, most), dropped: e.dropped}
@@ -236,7 +239,16 @@ func (e *Exporter) export(ctx context.Context) {
 		}
 		e.spans.WithLabelValues(outcome).Add(float64(len(e.batch)))
 		clear(e.batch)
-		e.heard.tell(ctx, e.o.Log, err != nil, "spans cannot be exported: they are dropped until the collector takes them", "spans are exported again")
+		switch failed := err != nil; {
+		case !e.heard.turns(failed):
+		case failed:
+			// Logged when the collector does not take spans; once for each outage.
+			// To do: make the collector answer, or correct `telemetry.endpoint` and its headers.
+			e.o.Log.WarnContext(ctx, "spans cannot be exported: they are dropped until the collector takes them", "error", e.heard.why())
+		default:
+			// Logged when the collector takes spans again.
+			e.o.Log.InfoContext(ctx, "spans are exported again")
+		}
 	}
 }
 

@@ -4,9 +4,7 @@ package telemetry
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 )
@@ -43,16 +41,11 @@ func (h *heard) why() string {
 	return fmt.Sprintf("nothing came of it in %v", timeout)
 }
 
-// tell logs that an export failed, and that one works again: once for each time.
-func (h *heard) tell(ctx context.Context, log *slog.Logger, failed bool, lost, again string) {
-	if failed == h.away {
-		return
-	}
-	if h.away = failed; failed {
-		log.WarnContext(ctx, lost, "error", h.why())
-	} else {
-		log.InfoContext(ctx, again)
-	}
+// turns notes whether an export failed, and reports whether the one before ended otherwise.
+func (h *heard) turns(failed bool) bool {
+	was := h.away
+	h.away = failed
+	return was != failed
 }
 
 // client sends requests. It follows no redirect, for the headers may have a key.

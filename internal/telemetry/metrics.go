@@ -53,7 +53,16 @@ func (m *metrics) export(ctx context.Context) {
 	if err == nil {
 		err = m.send.Export(ctx, &all)
 	}
-	m.heard.tell(ctx, m.log, err != nil && ctx.Err() == nil, "metrics cannot be sent to the collector", "metrics are sent to the collector again")
+	switch failed := err != nil && ctx.Err() == nil; {
+	case !m.heard.turns(failed):
+	case failed:
+		// Logged when the collector does not take metrics; once for each outage.
+		// To do: make the collector answer, or correct `telemetry.endpoint` and its headers.
+		m.log.WarnContext(ctx, "metrics cannot be sent to the collector", "error", m.heard.why())
+	default:
+		// Logged when the collector takes metrics again.
+		m.log.InfoContext(ctx, "metrics are sent to the collector again")
+	}
 }
 
 func (m *metrics) close(ctx context.Context) error {

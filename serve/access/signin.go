@@ -258,7 +258,10 @@ func plain(code string) string {
 // provided is the problem of what a provider did.
 func (g *Guard) provided(ctx context.Context, name string, err error) *operation.Problem {
 	if ctx.Err() == nil {
-		g.o.Log.WarnContext(ctx, "login at a provider", "provider", name, "error", err)
+		// Logged when a provider of OpenID Connect cannot be reached, or answers what it should not;
+		// the user is told to try again.
+		// To do: see whether the provider is up, and whether `console.oidc` is what it expects.
+		g.o.Log.WarnContext(ctx, "a login at a provider failed", "provider", name, "error", err)
 	}
 	if errors.Is(err, provider.ErrAway) {
 		p := operation.Refuse(http.StatusServiceUnavailable, "%s cannot be reached now: try again in a moment, or log in in another way", name)

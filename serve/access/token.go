@@ -114,6 +114,9 @@ func (g *Guard) note(ctx context.Context, t *access.Grant) {
 		return
 	}
 	if _, err := g.o.Store.Change(ctx, t.Kind, t.ID, access.Change{Do: func(t *access.Grant) error { t.Used = now; return nil }}); err != nil && ctx.Err() == nil {
+		// Logged when it could not be stored when a token was last used; the request is answered all
+		// the same.
+		// To do: see whether the store of users and tokens is well, if it goes on.
 		g.o.Log.WarnContext(ctx, "the use of a token is not noted", "token", t.Name, "error", err)
 	}
 }

@@ -291,7 +291,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		said.Instance, said.Trace, p = t.ID, t.Whole, &said
 	}
 	if !ok && r.Context().Err() == nil {
-		a.Log.ErrorContext(r.Context(), "api", "path", r.URL.Path, "error", err)
+		// Logged when an operation of the API ends with an error that is not the caller's; the answer
+		// is 500.
+		// To do: see whether the database that the error names is well; report it if none is named.
+		a.Log.ErrorContext(r.Context(), "an operation of the API failed", "path", r.URL.Path, "error", err)
 	}
 	switch p.Status {
 	case http.StatusUnauthorized:

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/internal/logbook"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems"
@@ -54,6 +55,7 @@ func startWith(t *testing.T, o connect.Options, change func(*config.Loaded)) *in
 	if change != nil {
 		change(c)
 	}
+	o.Log = logbook.Watch(t, o.Log)
 	in, err := connect.Open(t.Context(), systems.All(), c, o)
 	if err != nil {
 		t.Fatal(err)

@@ -208,7 +208,7 @@ func TestWhereAnEventOfCRMIs(t *testing.T) {
 		if got := d.post("crm/retry?tenant=club&id=a", ""); got != `{"count":1}`+"\n" {
 			t.Errorf("%s", got)
 		}
-		d.logged("dead event opened again by hand", "eventId=a")
+		d.logged("dead event opened again by hand", "event=a")
 		pass(10 * time.Second)
 		if got := explain("a", "retrying", "+record -letter"); !strings.Contains(got, `"other_jobs":[{"queue":"crm-events","id":"retry-1.`) {
 			t.Errorf("its other job is not shown: %s", got)

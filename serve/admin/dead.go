@@ -280,6 +280,7 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	if err := in.Edit(ctx, l.Name(), q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
+	// Logged when somebody replaced the payload of a dead letter.
 	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(q.Body))
 	for l, err := range in.List(ctx, deadletter.Filter{Seqs: []int64{l.Seq}}) {
 		if err != nil {

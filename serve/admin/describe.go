@@ -87,7 +87,9 @@ func (a *API) describe(ctx context.Context, c *DescriptionChange) (out api.Descr
 		return out, nil
 	}
 	operation.Note(ctx, noteOf(done.Before), noteOf(done.After))
-	a.Log.InfoContext(ctx, "description changed by hand", "kind", c.Kind, "name", c.Name, "added", c.Add, "removed", c.Remove)
+	// Logged when somebody added, changed or removed an entry of a list that the database keeps;
+	// `what` is the list.
+	a.Log.InfoContext(ctx, "description changed by hand", "what", c.Kind, "name", c.Name, "added", c.Add, "removed", c.Remove)
 	out.Instances, err = a.spread(ctx, done.System, done.Version)
 	return out, err
 }

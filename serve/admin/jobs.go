@@ -151,7 +151,8 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	if err := a.Queues.Edit(ctx, n, q.Body, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
-	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "id", n.ID, "bytes", len(q.Body))
+	// Logged when somebody replaced the payload of a waiting job.
+	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "job", n.ID, "bytes", len(q.Body))
 	if j, err = a.Queues.Look(ctx, n); err != nil {
 		return out, answer.Answerable(err)
 	}

@@ -80,6 +80,7 @@ func (a *API) revokeKey(ctx context.Context, q *api.OneKey) (out api.IngestKey, 
 	} else if err != nil {
 		return out, err
 	}
+	// Logged when somebody revoked a key; `key` is its public id.
 	a.Log.InfoContext(ctx, "ingest key revoked by hand", "project", id, "key", out.ID)
 	return out, nil
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -58,7 +57,13 @@ func (a *API) move(ctx context.Context, what string, q api.OperationThings, dry 
 		things = "dead letters"
 	}
 	_, verb, _ := strings.Cut(what, ".")
-	a.Log.InfoContext(ctx, things+" moved by hand", "queue", cmp.Or(q.Queue, q.Pipeline), "what", verb, "count", n, "dry_run", dry)
+	if verbs[what].dead {
+		// Logged when somebody replayed or deleted dead letters at once, without an operation.
+		a.Log.InfoContext(ctx, "dead letters moved by hand", "pipeline", q.Pipeline, "what", verb, "count", n, "dry_run", dry)
+	} else {
+		// Logged when somebody retried, promoted, removed or forgot jobs at once, without an operation.
+		a.Log.InfoContext(ctx, "jobs moved by hand", "queue", q.Queue, "what", verb, "count", n, "dry_run", dry)
+	}
 	if err = answer.Answerable(err); err != nil && n > 0 {
 		err = operation.Refuse(http.StatusConflict, "after %d %s: %v", n, things, err)
 	}

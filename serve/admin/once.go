@@ -97,6 +97,10 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, most int64, do http.H
 		return err
 	}
 	if err := a.Once.End(ctx, []*ledger.Entry{e}); err != nil {
+		// Logged when a change was made, and its answer could not be kept for who sends it again with
+		// the same Idempotency-Key.
+		// To do: see whether the database of the keys is well; a sender that repeats the request must
+		// first look whether the change is made.
 		a.Log.ErrorContext(ctx, "the answer of an idempotency key is not kept", "path", r.URL.Path, "error", err)
 	}
 	rec.write(w)

@@ -125,6 +125,7 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 	if err != nil {
 		return out, operationError(err)
 	}
+	// Logged when somebody started an operation on many things.
 	a.Log.InfoContext(ctx, "operation started", "operation", o.ID, "what", o.Kind, "by", o.By, "count", o.Total, "filter", string(o.Filter), "starts", o.Starts)
 	return a.shown(o), nil
 }
@@ -270,6 +271,7 @@ func (a *API) stopOperation(ctx context.Context, q *api.OneOperation) (out api.O
 	if err != nil {
 		return out, operationError(err)
 	}
+	// Logged when somebody stopped an operation.
 	a.Log.InfoContext(ctx, "operation stopped", "operation", o.ID, "what", o.Kind, "state", o.State, "by", o.StoppedBy, "changed", o.Changed)
 	return a.shown(o), nil
 }

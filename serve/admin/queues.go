@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -166,6 +168,7 @@ func (a *API) steerQueue(ctx context.Context, name, what string, change func(*qu
 		return api.Queue{}, answer.Answerable(err)
 	}
 	operation.Note(ctx, before, after)
+	// Logged when somebody paused, resumed or drained a queue.
 	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
 	return a.statusOfQueue(ctx, name)
 }
@@ -205,6 +208,8 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 		return is, wrong
 	}
 	operation.Note(ctx, was, is)
+	// Logged when somebody changed settings of a queue; `change` has the first 500 bytes of what was
+	// sent.
 	a.Log.InfoContext(ctx, "queue set by hand", "queue", q.Queue, "change", string(q.Body[:min(len(q.Body), 500)]))
 	return is, nil
 }

@@ -188,7 +188,7 @@ func TestAJobIsEdited(t *testing.T) {
 	if err != nil || string(j.Payload) != "mended" {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
-	d.logged("job edited by hand", "queue=q", "id=e0/p", "bytes=6")
+	d.logged("job edited by hand", "queue=q", "job=e0/p", "bytes=6")
 	refused(t, d.ask("POST", "queues/q/edit?id=e4/p", "x"), http.StatusConflict, "somebody works on the job")
 	refused(t, d.ask("POST", "queues/q/edit?id=e5/p&tenant=shop", "x"), http.StatusNotFound, "there is no such job")
 	refused(t, d.ask("POST", "queues/q/edit?id=e0/p", ""), http.StatusBadRequest, "no body")

@@ -139,6 +139,7 @@ func (a *API) steer(ctx context.Context, name string, do func(steerable) error) 
 	if err := do(found); err != nil {
 		return out, operation.Refuse(http.StatusConflict, "%v", err)
 	}
+	// Logged when somebody paused or resumed a pipeline.
 	a.Log.InfoContext(ctx, "pipeline steered by hand", "pipeline", name, "state", found.State().String())
 	return api.Steered{Name: name, State: found.State().String()}, nil
 }

@@ -129,6 +129,10 @@ func (a *API) endTrail(r *http.Request, seq uint64, end trail.End) {
 	defer cancel()
 	end.Ended = a.now()
 	if err := a.Trail.End(ctx, seq, end); err != nil {
+		// Logged when a change was made or refused, and its entry in the audit trail could not be
+		// ended.
+		// To do: see whether the store of the audit trail is well; the entry stays without an outcome,
+		// which this record has.
 		a.Log.ErrorContext(ctx, "the audit trail does not say how a change ended", "path", r.URL.Path, "outcome", end.Outcome, "error", err)
 	}
 }
@@ -177,7 +181,11 @@ func (a *API) wrote(r *http.Request, e trail.Entry, end trail.End) {
 	defer cancel()
 	seq, err := a.Trail.Begin(ctx, e)
 	if err != nil {
-		a.Log.ErrorContext(ctx, "the audit trail cannot be written", "operation", e.Operation, "who", e.Who, "error", err)
+		// Logged when something that has happened already, as a login, could not be written to the
+		// audit trail.
+		// To do: see whether the store of the audit trail is well; the trail lacks what this record
+		// has.
+		a.Log.ErrorContext(ctx, "the audit trail cannot be written", "what", e.Operation, "by", e.Who, "error", err)
 		return
 	}
 	a.endTrail(r, seq, end)

@@ -84,7 +84,10 @@ func (x *Exchange) Authenticate(key string) *request.Problem {
 		x.core.Keys.Refused(ctx, request.Address(x.R, x.core.o.TrustProxy))
 		return request.Unauthorized("the API key is not known")
 	}
-	x.core.o.Log.WarnContext(ctx, "keys cannot be checked", "error", err)
+	// Logged when the store of projects does not answer, and a key is not among those that are
+	// remembered; its sender is answered 503 and tries again.
+	// To do: see whether the store of projects is well.
+	x.core.o.Log.WarnContext(ctx, "ingest keys cannot be checked", "error", err)
 	return request.Busy("projects", "keys cannot be checked now, please retry")
 }
 

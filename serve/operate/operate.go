@@ -173,7 +173,8 @@ func (r *Runner) advance(ctx context.Context, o *bulk.Operation) {
 	if p == nil {
 		p = &pace{size: firstSlice}
 		r.pace[o.ID] = p
-		r.o.Log.InfoContext(ctx, "operation goes on in this instance", "operation", o.ID, "kind", o.Kind, "through", claimed.Through(), "total", o.Total)
+		// Logged when this instance took up an operation, new or of one that is gone.
+		r.o.Log.InfoContext(ctx, "operation goes on in this instance", "operation", o.ID, "what", o.Kind, "through", claimed.Through(), "total", o.Total)
 	}
 	if p.renew = now.Add(r.o.Lease / 3); now.Before(p.next) {
 		return
@@ -202,7 +203,10 @@ func (r *Runner) failed(ctx context.Context, o *bulk.Operation, p *pace, err err
 	again := min(firstAgain<<min(p.fails, 10), mostAgain)
 	p.fails++
 	p.next = r.o.Now().Add(again)
-	r.o.Log.WarnContext(ctx, "operation is tried again", "operation", o.ID, "in", again, "error", err)
+	// Logged when a slice of an operation failed; it is done again after a while.
+	// To do: see whether what the error names is well, or stop the operation (`tidemill operations
+	// stop`).
+	r.o.Log.WarnContext(ctx, "operation is tried again", "operation", o.ID, "again_in", again, "error", err)
 	r.waits(ctx, o, err.Error())
 }
 
@@ -226,6 +230,9 @@ func (r *Runner) release(ctx context.Context) {
 	defer stop()
 	for id := range r.pace {
 		if _, err := r.store.Change(ctx, id, func(o *bulk.Operation) error { return o.Release(r.owner) }); err != nil && !errors.Is(err, bulk.ErrHeld) {
+			// Logged when an instance stops and cannot give up an operation; others go on with it when
+			// its lease of 30 seconds is over.
+			// To do: nothing.
 			r.o.Log.WarnContext(ctx, "operation is not released, others wait for its lease", "operation", id, "error", err)
 		}
 		delete(r.pace, id)

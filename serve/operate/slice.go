@@ -176,7 +176,9 @@ func (r *Runner) end(ctx context.Context, o *bulk.Operation, why string) error {
 	o, err := r.store.Change(ctx, o.ID, func(o *bulk.Operation) error { return o.End(r.owner, why, r.o.Now()) })
 	if err == nil {
 		delete(r.pace, o.ID)
-		r.o.Log.InfoContext(ctx, "operation ended", "operation", o.ID, "kind", o.Kind, "state", o.State, "changed", o.Changed, "failed", o.FailedAll(), "gone", o.Gone, "why", why)
+		// Logged when an operation is done, was stopped or cannot go on; `why` says so, and is empty
+		// if it is done.
+		r.o.Log.InfoContext(ctx, "operation ended", "operation", o.ID, "what", o.Kind, "state", o.State, "changed", o.Changed, "failed", o.FailedAll(), "gone", o.Gone, "why", why)
 	}
 	return err
 }

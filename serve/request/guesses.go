@@ -98,7 +98,10 @@ func (g *Guesses) note(from netip.Addr) (s *sender, slow, wait bool) {
 	}
 	s.until = now.Add((GuessesFree + 1) * GuessForgiven) // who goes on for hours is not remembered for days
 	if now.Sub(s.logged) >= RefusalsEvery && g.mayLog(now) {
-		g.log.Warn("wrong "+g.what+" from one address: their answers are slowed down", "from", who.String(), "count", s.wrong)
+		// Logged when one address, or one network of IPv6, sent more than ten wrong tokens or keys in a
+		// minute: at most once a minute for each, and ten times a minute in all.
+		// To do: see whether it is a client of yours with an old token or key; else block the address.
+		g.log.Warn("wrong tokens or keys from one address: their answers are slowed down", "what", g.what, "sender", who.String(), "count", s.wrong)
 		s.logged, s.wrong = now, 0
 	}
 	if wait = g.waiting < GuessWaiting && s.waiting < guessWaiting1; wait {

@@ -37,7 +37,7 @@ func TestGuessesAreSlowedByAddress(t *testing.T) {
 		if slow, took := try("192.0.2.2"); slow || took != 0 {
 			t.Errorf("another address is slowed: %v, %v", slow, took)
 		}
-		if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "from=192.0.2.1/32 count=11\n") || !strings.Contains(got, "from=192.0.2.1/32 count=60\n") {
+		if got := log.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "sender=192.0.2.1/32 count=11\n") || !strings.Contains(got, "sender=192.0.2.1/32 count=60\n") {
 			t.Errorf("a hundred in a minute and a half are logged as\n%s", got)
 		}
 		time.Sleep(2 * request.GuessForgiven) // one is over the limit, one makes room

@@ -19,7 +19,7 @@ func TestRefusedKeysAreLoggedNowAndThen(t *testing.T) {
 	for range 1000 {
 		r.Refused(from)
 	}
-	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "count=1 last_from=192.0.2.7") {
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "count=1 sender=192.0.2.7") {
 		t.Fatalf("a thousand at once are logged as\n%s", got)
 	}
 	now = now.Add(request.RefusalsEvery)

@@ -50,7 +50,9 @@ func (s *Source) read(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.o.Log.Warn("kafka source: the session ended", "topic", s.topic, "group", s.group, "error", err)
+		// Logged when a consumer loses its group or its brokers; it joins again after a rest.
+		// To do: see whether the brokers are up, if it goes on.
+		s.o.Log.Warn("kafka: the session of a consumer ended", "topic", s.topic, "group", s.group, "error", err)
 		s.worry(err)
 		if s.o.Now().Sub(began) > maxRest {
 			rest = 0
@@ -128,7 +130,10 @@ func (s *Source) leave(client *kgo.Client, end context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.Drain+s.o.Answer)
 	defer cancel()
 	if err := client.LeaveGroupContext(ctx); err != nil {
-		s.o.Log.Warn("kafka source: leave the group", "topic", s.topic, "group", s.group, "error", err)
+		// Logged when a consumer stops and the brokers do not answer; others get its partitions when
+		// its session has run out.
+		// To do: nothing, if the brokers are up again.
+		s.o.Log.Warn("kafka: a consumer could not leave its group", "topic", s.topic, "group", s.group, "error", err)
 		end() // others wait for Session
 	}
 	s.mu.Lock()
@@ -255,7 +260,10 @@ func (s *Source) tidy(ctx context.Context) {
 		return
 	}
 	if err := s.save(ctx, dirty); err != nil && ctx.Err() == nil {
-		s.o.Log.Warn("kafka source: commit", "topic", s.topic, "group", s.group, "error", err)
+		// Logged when what was settled could not be committed; the next commit has it too.
+		// To do: see whether the brokers are up, if it goes on: after a crash what is not committed is
+		// handed out again.
+		s.o.Log.Warn("kafka: offsets were not committed", "topic", s.topic, "group", s.group, "error", err)
 	}
 }
 
@@ -291,7 +299,11 @@ func (s *Source) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[strin
 		ctx, cancel := context.WithTimeout(ctx, s.o.Answer)
 		defer cancel()
 		if err := s.save(ctx, leaving); err != nil {
-			s.o.Log.Warn("kafka source: commit partitions that move", "topic", s.topic, "group", s.group, "error", err)
+			// Logged when partitions go to another member, and what was settled of them could not be
+			// committed before.
+			// To do: nothing: the other member hands out again what was not committed, and doubles are
+			// recognised.
+			s.o.Log.Warn("kafka: offsets of partitions that move were not committed", "topic", s.topic, "group", s.group, "error", err)
 		}
 	}
 	s.discard(ids)

@@ -46,8 +46,12 @@ func (s *Source) onAssigned(ctx context.Context, offsets map[string]map[int32]kg
 		return nil, err
 	}
 	for _, l := range losses {
-		s.o.Log.Error("kafka source: records are gone", "topic", l.Topic, "partition", l.Partition, "from", l.From, "to", l.To,
-			"records", l.Records, "cause", l.Cause, "counted", l.Counted)
+		// Logged when the topic no longer has records that the group had not settled: they ran out, or
+		// were deleted. `counted` says whether the books count them.
+		// To do: send them again if you can; make the topic keep records for longer than the longest
+		// outage. With `kafka.on_lost: stop` the pipeline stands until then.
+		s.o.Log.Error("kafka: records are gone that were not settled", "topic", l.Topic, "partition", l.Partition, "from", l.From, "to", l.To,
+			"count", l.Records, "why", l.Cause, "counted", l.Counted)
 		if s.o.Lost != nil {
 			s.o.Lost(l)
 		}

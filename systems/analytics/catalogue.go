@@ -20,6 +20,9 @@ func (s *System) see(ctx context.Context, e *event.Event) error {
 		case ctx.Err() != nil:
 			return err
 		default:
+			// Logged when the database of names does not answer for so long that no more names fit
+			// into memory; events wait at the source.
+			// To do: make that database answer; then it goes on by itself, and nothing is lost.
 			s.options.Log.ErrorContext(ctx, "new names of events and properties can neither be written nor wait, flushing waits", "error", err)
 			return &tidemill.Error{Kind: tidemill.RateLimit, After: 5 * time.Second, Err: err}
 		}

@@ -50,10 +50,15 @@ func (s *System) mergeKeptFirst(ctx context.Context) (contested, error) {
 		s.keeps.Store(true)
 	}
 	if err != nil && ctx.Err() == nil {
+		// Logged when merges that were kept for later cannot be read, although that was tried again;
+		// events wait at the source.
+		// To do: make the store of persons answer; then it goes on by itself, and nothing is lost.
 		s.options.Log.ErrorContext(ctx, "kept merges cannot be read, flushing waits", "error", err)
 		return left, &tidemill.Error{Kind: tidemill.RateLimit, After: mergesWait, Err: err}
 	}
 	if failed != nil {
+		// Logged when merges that were kept for later failed again; they stay.
+		// To do: see whether the store of persons is well.
 		s.options.Log.WarnContext(ctx, "kept merges cannot be done yet", "error", failed)
 	}
 	return left, err

@@ -34,10 +34,16 @@ func (s *silence) answered() { s.times.Store(0) }
 // events wait at the source.
 func (s *System) comeAgain(ctx context.Context, batch []*item, who *silence, err error) error {
 	if n := who.times.Add(1); n >= silentAtLeast && n%silentTurns != 0 {
+		// Logged when a store has not answered many times in a row: no more events are read until it
+		// does.
+		// To do: make the store that `neighbour` names answer; then it goes on by itself, and nothing
+		// is lost.
 		s.options.Log.ErrorContext(ctx, "no answer, events wait", "neighbour", who.of, "in_a_row", n, "error", err)
 		return &tidemill.Error{Kind: tidemill.RateLimit, After: silentPause, Err: err}
 	}
-	s.options.Log.WarnContext(ctx, "no answer, events come again", "neighbour", who.of, "events", len(batch), "error", err)
+	// Logged when a store did not answer for a batch; its events come again, and no try is counted.
+	// To do: see whether the store that `neighbour` names is well, if it goes on.
+	s.options.Log.WarnContext(ctx, "no answer, events come again", "neighbour", who.of, "count", len(batch), "error", err)
 	for _, it := range batch {
 		if most := s.options.Handouts; most > 0 && it.Handed-it.Tries >= most {
 			it.Fail(tidemill.Fail(tidemill.Transient, "%s could not be asked, %d times handed out: %w", who.of, it.Handed, err))

@@ -155,6 +155,8 @@ func (s *System) merge(ctx context.Context, batch []*item) error {
 	// The warehouse is told before the events are settled, so that they show under the survivor
 	// from then on. If that fails now, the loop does it.
 	if err := s.relay(ctx); err != nil && ctx.Err() == nil {
+		// Logged when persons were merged, and the warehouse could not be told yet; a loop does it.
+		// To do: see whether the warehouse is well, if it goes on.
 		s.options.Log.WarnContext(ctx, "overrides not copied yet", "error", err)
 	}
 	for i, o := range outcomes {
@@ -200,9 +202,14 @@ func (s *System) mergeAll(ctx context.Context, merges []person.Merge, left conte
 	kept := s.parts.Persons.Keep(ctx, keep)
 	s.keeps.Store(true)
 	if kept != nil {
+		// Logged when neither the store of persons nor that of failed merges answers; events wait at
+		// the source.
+		// To do: make one of them answer; then it goes on by itself, and nothing is lost.
 		s.options.Log.ErrorContext(ctx, "merges can neither be done nor kept, flushing waits", "count", len(keep), "error", errors.Join(kept, err))
 		return &tidemill.Error{Kind: tidemill.RateLimit, After: mergesWait, Err: errors.Join(kept, err)}
 	}
+	// Logged when merges failed and were kept; they are done when the store of persons answers.
+	// To do: see whether the store of persons is well.
 	s.options.Log.WarnContext(ctx, "merges kept for later", "count", len(keep), "behind_kept", len(merges)-len(todo), "error", err)
 	return nil
 }

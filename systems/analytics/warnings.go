@@ -66,6 +66,9 @@ func (w *Warnings) Flush(ctx context.Context) error {
 	w.waiting, w.dropped = nil, 0
 	w.mu.Unlock()
 	if dropped > 0 {
+		// Logged when more ingestion warnings came than wait to be written; `count` of them are lost,
+		// no event is.
+		// To do: nothing; see whether the store of warnings is well, if it goes on.
 		w.log.WarnContext(ctx, "ingestion warnings dropped", "count", dropped)
 	}
 	if len(batch) == 0 {

@@ -87,6 +87,8 @@ func (l *listener) receive(ctx context.Context, into []tidemill.Settlement) (int
 		err = l.b.p.Acks.Unsubscribe(last)
 		cancel()
 		if err != nil {
+			// Logged when the bridge stops and the broker did not confirm that it wants no more acks.
+			// To do: nothing: entries without an ack come again.
 			l.b.o.Log.Warn("the subscription to acks could not be ended in order", "error", err)
 		}
 	}

@@ -51,7 +51,8 @@ func (s *Scaling) Loop(b *Bridge, every time.Duration) flow.Loop {
 		if s.decide(b.o.Now(), cpu, mem, st.Buffered) == was {
 			return nil
 		}
-		b.o.Log.Info("workers", "from", was, "to", s.workers, "cpu", cpu, "memory", mem, "waiting", st.Buffered)
+		// Logged when the bridge took more or fewer workers for the load of the process.
+		b.o.Log.Info("the number of workers follows the load", "from", was, "to", s.workers, "cpu", cpu, "memory", mem, "waiting", st.Buffered)
 		return b.Pipeline.Workers(s.workers)
 	}}
 }

@@ -71,35 +71,57 @@ func (s *System) finish(ctx context.Context, j *job) {
 	}
 }
 
-// tell logs what became of an attempt.
+// tell logs what became of an attempt, in the fields of the program that this replaces.
 func (s *System) tell(ctx context.Context, a *Attempt) {
-	level, message := slog.LevelInfo, "Event processed"
-	switch a.Status {
-	case Skipped:
-		message = "Event skipped"
-	case Failed:
-		level, message = slog.LevelError, "Event processing failed"
+	level := slog.LevelInfo
+	if a.Status == Failed {
+		level = slog.LevelError
 	}
-	if !s.o.Log.Enabled(ctx, level) {
+	log := s.o.Log
+	if !log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("eventId", a.ID), slog.String("eventType", a.Type), slog.String("tenantId", a.Tenant))
+	profile, took := "", float64(a.Took.Microseconds())/1000
 	if a.Profile != uuid.Nil {
-		attrs = append(attrs, slog.String("profileId", a.Profile.String()), slog.Bool("isNewProfile", a.New))
+		profile = a.Profile.String()
 	}
-	attrs = append(attrs, slog.Float64("duration", float64(a.Took.Microseconds())/1000))
 	switch a.Status {
 	case Skipped:
-		attrs = append(attrs, slog.String("reason", a.Reason))
+		// Logged when an event of the CRM was skipped: no handler is for it, it was completed before, or its
+		// replay was stopped.
+		log.LogAttrs(ctx, slog.LevelInfo, "Event skipped", slog.String("eventId", a.ID), slog.String("eventType", a.Type), slog.String("tenantId", a.Tenant),
+			some("profileId", profile), flag("isNewProfile", a.New, profile), slog.Float64("duration", took), slog.String("reason", a.Reason), some("replay", a.Replay))
 	case Failed:
-		attrs = append(attrs, slog.String("error", a.Err.Error()), slog.String("kind", a.Kind.String()), slog.Int("attempt", a.Number), slog.Bool("dead", a.Dead))
+		stack := ""
 		if p, ok := errors.AsType[*handler.Panic](a.Err); ok {
-			attrs = append(attrs, slog.String("stack", string(p.Stack)))
+			stack = string(p.Stack)
 		}
+		// Logged at each failed try of an event of the CRM; `dead` says whether it was the last, and the event
+		// is a dead letter.
+		// To do: if `dead`, mend what the error names, and replay it (`tidemill dead replay`); else nothing:
+		// it is tried again.
+		log.LogAttrs(ctx, slog.LevelError, "Event processing failed", slog.String("eventId", a.ID), slog.String("eventType", a.Type), slog.String("tenantId", a.Tenant),
+			some("profileId", profile), flag("isNewProfile", a.New, profile), slog.Float64("duration", took), slog.String("error", a.Err.Error()),
+			slog.String("kind", a.Kind.String()), slog.Int("attempt", a.Number), slog.Bool("dead", a.Dead), some("stack", stack), some("replay", a.Replay))
+	default:
+		// Logged when an event of the CRM was accepted by its handler.
+		log.LogAttrs(ctx, slog.LevelInfo, "Event processed", slog.String("eventId", a.ID), slog.String("eventType", a.Type), slog.String("tenantId", a.Tenant),
+			some("profileId", profile), flag("isNewProfile", a.New, profile), slog.Float64("duration", took), some("replay", a.Replay))
 	}
-	if a.Replay != "" {
-		attrs = append(attrs, slog.String("replay", a.Replay))
+}
+
+// some is a field that is left out where it has nothing: handlers drop an empty one.
+func some(key, value string) slog.Attr {
+	if value == "" {
+		return slog.Attr{}
 	}
-	s.o.Log.LogAttrs(ctx, level, message, attrs...)
+	return slog.String(key, value)
+}
+
+// flag is a field that is left out where its subject is not known.
+func flag(key string, is bool, of string) slog.Attr {
+	if of == "" {
+		return slog.Attr{}
+	}
+	return slog.Bool(key, is)
 }

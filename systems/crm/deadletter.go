@@ -78,7 +78,8 @@ func (s *System) expireLetters(ctx context.Context) error {
 			n, err := s.p.DeadLetters.Delete(ctx, deadletter.Filter{Pipeline: name, Before: s.o.Now().Add(-s.o.DeadFor), Max: step})
 			s.expired.Add(uint64(max(n, 0)))
 			if n > 0 {
-				s.o.Log.Info("dead letters deleted for their age", "pipeline", name, "count", n, "age", s.o.DeadFor)
+				// Logged when dead letters of the CRM were older than they are kept.
+				s.o.Log.Info("dead letters deleted for their age", "pipeline", name, "count", n, "keep", s.o.DeadFor)
 			}
 			if err != nil {
 				return err

@@ -53,7 +53,9 @@ func (s *System) Prepare(ctx context.Context, r Reload) (commit, undo func(), er
 		}
 		undo = func() {
 			if err := s.setUp(context.Background(), was.bounds); err != nil {
-				s.o.Log.Error("a queue has limits of a configuration that was refused, until the next reload or start", "queue", Queue, "error", err)
+				// Logged when a reload was refused, and the queue's limits could not be set back.
+				// To do: reload or restart when the queue's database is well.
+				s.o.Log.Error("the queue of the CRM keeps limits of a configuration that was refused", "queue", Queue, "error", err)
 			}
 		}
 	}

@@ -236,7 +236,11 @@ func (l *lane) keep(ctx context.Context, now bool) {
 		for i, j := range ended {
 			j.ended = true
 			if ends[i].Stale {
-				l.s.o.Log.Error("an event was taken over while its handler worked: it may have run twice", "eventId", EventOf(&j.task.Message), "tenantId", j.task.Tenant, "lease", l.s.o.Lease)
+				// Logged when a handler took longer than its lease, and another instance began the
+				// event meanwhile.
+				// To do: see whether its effect is there twice; raise `crm.lease` above what handlers
+				// take.
+				l.s.o.Log.Error("an event was taken over while its handler worked: it may have run twice", "event", EventOf(&j.task.Message), "tenant", j.task.Tenant, "lease", l.s.o.Lease)
 			}
 		}
 	}

@@ -142,7 +142,10 @@ func (s *System) warnLeft(ctx context.Context) error {
 			return fmt.Errorf("look at queue %s: %w", name, err)
 		}
 		if n := st.Waiting + st.Delayed + st.Leased; n > 0 {
-			s.o.Log.WarnContext(ctx, "jobs wait for a partner that is not configured: configure it again, or remove them", "queue", name, "jobs", n)
+			// Logged at each audit, while the queue of a partner that is gone from the configuration
+			// holds jobs.
+			// To do: configure the partner again, or remove the jobs (`tidemill queue remove`).
+			s.o.Log.WarnContext(ctx, "jobs wait for a partner that is not configured", "queue", name, "count", n)
 		}
 	}
 	return nil

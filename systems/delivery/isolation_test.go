@@ -133,7 +133,7 @@ func TestAPartnerThatWasTakenOut(t *testing.T) {
 		if n := len(a.Queues); n != 5 || a.Queues[n-1].Queue != "s2s.gone" || a.Queues[n-1].InFlight != 1 {
 			t.Errorf("queues of the audit: %+v", a.Queues)
 		}
-		if !strings.Contains(log.String(), "not configured") || !strings.Contains(log.String(), "queue=s2s.gone jobs=1") {
+		if !strings.Contains(log.String(), "not configured") || !strings.Contains(log.String(), "queue=s2s.gone count=1") {
 			t.Errorf("log: %s", log.String())
 		}
 	})

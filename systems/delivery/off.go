@@ -22,8 +22,10 @@ func (s *System) watch(ctx context.Context, t *target, is *queue.Settings) error
 	case fails && is.FailingSince.IsZero():
 		return s.note(ctx, t, is, func(q *queue.Settings) { q.FailingSince = now })
 	case fails && t.OffAfter > 0 && now.Sub(is.FailingSince) >= t.OffAfter:
-		s.o.Log.ErrorContext(ctx, "a partner is switched off: mend it, then let it go on with `tidemill partner close`", "partner", t.Name,
-			"failing_since", is.FailingSince, "error", st.Why)
+		// Logged when a partner has failed without a success for as long as `off_after` says; its
+		// events wait.
+		// To do: mend it, or talk to the partner; then let it go on with `tidemill partner close`.
+		s.o.Log.ErrorContext(ctx, "a partner is switched off", "partner", t.Name, "since", is.FailingSince, "error", st.Why)
 		t.level.off.Store(true)
 		return s.note(ctx, t, is, func(q *queue.Settings) { q.Off, q.Paused = now, true })
 	}

@@ -123,6 +123,8 @@ func (s *System) mayReplay(t *target) func(context.Context, []*flow.Task) (int, 
 				continue
 			}
 			if wait = asksAgain; err != nil {
+				// Logged when a replay cannot ask whose turn it is; it asks again.
+				// To do: see whether the queue's database is well.
 				s.o.Log.WarnContext(ctx, "a replay waits", "partner", t.Name, "error", err)
 			} else if !at.IsZero() {
 				wait = min(at.Sub(s.o.Now()), wait)
@@ -257,7 +259,8 @@ func (t *target) resize(log *slog.Logger) error {
 	st := t.live.Stats()
 	was := t.scale.now
 	if n := t.scale.decide(st.Breaker == policy.Closed, st.Buffered, st.InFlight); n != was {
-		log.Debug("workers", "partner", t.Name, "from", was, "to", n)
+		// Logged when a partner got more or fewer workers for what waits.
+		log.Debug("the number of workers of a partner follows its load", "partner", t.Name, "from", was, "to", n)
 		return t.live.Workers(n)
 	}
 	return nil

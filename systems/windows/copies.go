@@ -44,7 +44,9 @@ func (c copying) copied(ctx context.Context, err error) error {
 		if k := tidemill.KindOf(f.Err); k != tidemill.Validation && k != tidemill.Business {
 			return f.Err
 		}
-		c.log.WarnContext(ctx, "a dead letter is kept without a copy: its topic refuses it", "topic", c.topic, "err", f.Err)
+		// Logged when the topic of copies refuses a dead letter for good; the letter itself is kept.
+		// To do: correct what the error names, as the topic's largest message.
+		c.log.WarnContext(ctx, "a dead letter is kept without a copy: its topic refuses it", "topic", c.topic, "error", f.Err)
 	}
 	return nil
 }

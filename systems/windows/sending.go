@@ -248,6 +248,8 @@ func (x *sending) judge(ctx context.Context, p *part, err error) error {
 func (x *sending) results(ctx context.Context, results []process.Result) error {
 	if x.s.o.Topics.Results == "" {
 		for _, r := range results {
+			// Logged for each result of a processor, where `windows.topics.results` names no topic for
+			// them.
 			x.s.o.Log.InfoContext(ctx, "a processor has something to say about a batch", "batch", r.Batch, "project", x.project, "processor", r.Processor, "result", string(r.Value))
 		}
 		return nil

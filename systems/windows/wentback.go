@@ -42,8 +42,10 @@ func (s *System) watch(ctx context.Context) error {
 	s.memory.last = now
 	s.memory.mu.Unlock()
 	if now.Accepted < last.Accepted {
-		s.o.Log.ErrorContext(ctx, "the window store went back: it was emptied, restored or failed over; records that waited in it are lost, send them again",
-			"records", lost, "accepted before", last.Accepted, "accepted now", now.Accepted)
+		// Logged when the store of windows has accepted less than before: it was emptied, restored or
+		// failed over. `before` and `after` are the records that it knew.
+		// To do: send the records of that time again; make the store durable (AOF, noeviction).
+		s.o.Log.ErrorContext(ctx, "the window store went back: records that waited in it are lost", "count", lost, "before", last.Accepted, "after", now.Accepted)
 	}
 	return nil
 }

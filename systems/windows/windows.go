@@ -253,7 +253,11 @@ func (s *System) sweep(ctx context.Context) error {
 		swept, err := s.p.Windows.Sweep(ctx)
 		s.closed.Add(uint64(swept.Closed)) // also with an error: part of the store may not answer
 		if swept.Lost > 0 {
-			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "records", swept.Lost)
+			// Logged when the store no longer has records of a window that closes: they were removed
+			// or ran out there.
+			// To do: send the records of that time again; see what else writes to that store, and
+			// whether it evicts.
+			s.o.Log.ErrorContext(ctx, "records of windows are gone, and nobody has settled them: they are booked as dead", "count", swept.Lost)
 		}
 		if err != nil {
 			return fmt.Errorf("close windows: %w", err)

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package process runs the real binary in tests, as a user would: it is started, killed at any
-// moment, frozen, told to stop, and queried by the command line.
+// moment, frozen, told to stop, and queried by the command line. What it logs is held to docs/logs.md.
 package process
 
 import (
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/apitoken"
+	"github.com/tidemill/tidemill/internal/logbook"
 )
 
 // Binary is the path of tidemill, built once for all tests of a package.
@@ -59,6 +60,7 @@ type Instance struct {
 	ready chan struct{} // closed when it reports that it is ready
 	ended chan error    // its end, once
 	log   tail
+	book  logbook.Book // what each record of the log shall be
 }
 
 // New makes an instance that runs `tidemill run` with these arguments, and with this
@@ -71,7 +73,7 @@ func New(t testing.TB, args, env []string) *Instance {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	in := &Instance{t: t, Dir: t.TempDir(), Addr: l.Addr().String(), env: env}
+	in := &Instance{t: t, Dir: t.TempDir(), Addr: l.Addr().String(), env: env, book: logbook.Open(t)}
 	in.args = append([]string{"run", "--data", in.Dir, "--listen", in.Addr}, args...)
 	t.Cleanup(func() {
 		in.Kill()
@@ -115,6 +117,13 @@ func (in *Instance) Begin() {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	said := sync.OnceFunc(func() { close(ready) })
 	in.log.on(`"msg":"ready"`, said) // if all its output is JSON
+	if in.Binary == nil {
+		in.log.whole = func(line string) {
+			if wrong := in.book.Line(line); wrong != "" {
+				in.t.Errorf("the log: %s", wrong)
+			}
+		}
+	}
 	cmd.Stderr = &in.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -280,6 +289,9 @@ type tail struct {
 	b    []byte
 	want []byte // an awaited text; nil: none
 	came func() // called when it was written
+
+	line  []byte            // the last one, as far as it came
+	whole func(line string) // is told each line; nil: nobody is
 }
 
 // on calls came once later writes contain a text.
@@ -299,6 +311,17 @@ func (w *tail) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	from := max(0, len(w.b)-len(w.want))
 	w.b = append(w.b, p...)
+	if w.whole != nil {
+		w.line = append(w.line, p...)
+		for {
+			line, rest, ok := bytes.Cut(w.line, []byte("\n"))
+			if !ok {
+				break
+			}
+			w.whole(string(line))
+			w.line = rest
+		}
+	}
 	if w.want != nil && bytes.Contains(w.b[from:], w.want) {
 		w.want = nil
 		w.came()

@@ -75,7 +75,9 @@ func (v *Visit) Render(status int, page *View) {
 	page.Running = v.running()
 	var out bytes.Buffer
 	if err := v.templates.execute(&out, page); err != nil {
-		v.Log.ErrorContext(v.R.Context(), "console", "path", v.R.URL.Path, "error", err)
+		// Logged when a page cannot be made of what the API answered; the answer is 500.
+		// To do: report it with its error.
+		v.Log.ErrorContext(v.R.Context(), "a page of the console could not be made", "path", v.R.URL.Path, "error", err)
 		http.Error(v.W, "The page could not be made. The log of this instance says why.", http.StatusInternalServerError)
 		return
 	}

@@ -55,6 +55,10 @@ func (d *Definitions) Upsert(ctx context.Context, b *definition.Batch) error {
 	defer cancel()
 	for key, err := range rueidis.MDel(d.client, ctx, keys) {
 		if err != nil {
+			// Logged when the Redis that readers of definitions cache in did not take that a name is
+			// new.
+			// To do: see whether that Redis is well; readers see the new names when their cache runs
+			// out.
 			d.log.WarnContext(ctx, "a cache of definitions could not be dropped; its readers see new names when it runs out", "key", key, "error", err)
 			break // the others fail for the same reason, or are dropped
 		}

@@ -209,10 +209,12 @@ func (s *Store) done(ctx context.Context, b *batch, err error) error {
 		return err
 	}
 	s.learn(b.refs, b.behind)
-	for _, id := range b.damaged {
-		s.o.Log.ErrorContext(ctx, "the registers of a person are damaged; its properties go on without their times: restore the database from a backup if there is one", "person", id)
-	}
+	rules.Damaged(ctx, s.o.Log, b.damaged)
 	for _, id := range b.gone {
+		// Logged when events come for a project that the database of persons does not know; the events
+		// themselves are stored.
+		// To do: see where the project went; it was deleted by another program that shares the
+		// database.
 		s.o.Log.WarnContext(ctx, "persons of a project that is not there are not stored", "project", id)
 	}
 	return nil

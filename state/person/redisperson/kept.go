@@ -196,7 +196,10 @@ func (k *kept) oldest(ctx context.Context, most int) ([]person.Merge, error) {
 		}
 		m, foreign, ok := decode(raw)
 		if !ok {
-			k.o.Log.WarnContext(ctx, "an entry of the failed merges cannot be read; it stays where it is", "list", k.o.Kept)
+			// Logged when the list of failed merges, which other programs may write too, has an entry
+			// that is none.
+			// To do: look at the list in Redis (LRANGE), and remove what is not wanted.
+			k.o.Log.WarnContext(ctx, "an entry of the failed merges cannot be read; it stays where it is", "key", k.o.Kept)
 			continue
 		}
 		if foreign {
@@ -217,11 +220,15 @@ func (k *kept) oldest(ctx context.Context, most int) ([]person.Merge, error) {
 // merged is gone, it has been merged already, and the entry is removed.
 func (k *kept) name(ctx context.Context, raw string, m *merge) (ok bool, err error) {
 	if k.known == nil {
-		k.o.Log.WarnContext(ctx, "a failed merge of another program names persons, and the store cannot say which distinct ids are theirs", "list", k.o.Kept)
+		// Logged when a failed merge has ids of persons, and the store of persons is one that cannot
+		// look them up; it stays in the list.
+		// To do: keep persons in the PostgreSQL that the other program uses.
+		k.o.Log.WarnContext(ctx, "a failed merge of another program names persons, and the store cannot say which distinct ids are theirs", "key", k.o.Kept)
 		return false, nil
 	}
 	from, err := k.known.DistinctOf(ctx, m.Project, m.From)
 	if errors.Is(err, person.ErrUnknown) {
+		// Logged when the person to be merged is gone: it was merged already.
 		k.o.Log.InfoContext(ctx, "a failed merge of another program is done: the person is not there any more", "project", m.Project, "person", m.From)
 		return false, k.remove(ctx, raw)
 	}
@@ -230,6 +237,9 @@ func (k *kept) name(ctx context.Context, raw string, m *merge) (ok bool, err err
 	}
 	into, err := k.known.DistinctOf(ctx, m.Project, m.Into)
 	if errors.Is(err, person.ErrUnknown) {
+		// Logged when a failed merge is into a person that the store does not have; it stays in the
+		// list.
+		// To do: see whether the other program stores persons in the same database.
 		k.o.Log.WarnContext(ctx, "a failed merge of another program waits for a person that is not stored", "project", m.Project, "person", m.Into)
 		return false, nil
 	}

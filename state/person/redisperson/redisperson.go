@@ -148,8 +148,11 @@ func (s *Store) answered(ctx context.Context, err error) {
 	}
 	switch {
 	case err != nil && !was:
+		// Logged when the Redis in front of the store of persons fails; once for each outage.
+		// To do: see whether that Redis is well; the store is slower meanwhile.
 		s.o.Log.WarnContext(ctx, "the cache of persons does not answer; the store is asked for everything", "error", err)
 	case err == nil && was:
+		// Logged when the cache of persons answers after it did not.
 		s.o.Log.InfoContext(ctx, "the cache of persons answers again")
 	}
 }
@@ -161,7 +164,10 @@ func (s *Store) suspects(refs ...person.Ref) {
 	for _, r := range refs {
 		if len(s.suspect) >= maxSuspect {
 			if !s.lost {
-				s.o.Log.Warn("more keys of the cache of persons may be late than are remembered; overrides in the warehouse cover them", "remembered", maxSuspect)
+				// Logged once, when the cache was away for so long that not all keys are remembered
+				// that it may have wrong.
+				// To do: nothing: they run out by themselves. See why the cache was away.
+				s.o.Log.Warn("more keys of the cache of persons may be late than are remembered; overrides in the warehouse cover them", "count", maxSuspect)
 			}
 			s.lost = true
 			return

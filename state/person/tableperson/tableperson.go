@@ -231,9 +231,7 @@ func (s *Store[Raw]) write(ctx context.Context, refs []person.Ref, do func(*batc
 		return nil, err
 	}
 	s.cache.Learn(known.Batch{Number: b.number, Moves: len(b.overrides) > 0, Refs: slices.Concat(b.refs, b.moved), Of: b.known})
-	for _, id := range b.damaged {
-		s.o.Log.ErrorContext(ctx, "the registers of a person are damaged; its properties go on without their times: restore the database from a backup if there is one", "person", id)
-	}
+	rules.Damaged(ctx, s.o.Log, b.damaged)
 	return b, nil
 }
 

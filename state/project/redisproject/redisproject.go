@@ -114,6 +114,8 @@ func (p *Projects) set(ctx context.Context, key project.Hash, of project.Project
 
 func (p *Projects) trouble(ctx context.Context, away bool, err error) {
 	if away {
+		// Logged when the Redis in front of the store of projects fails.
+		// To do: see whether that Redis is well; each new key asks the store meanwhile.
 		p.log.WarnContext(ctx, "the cache of ingest keys does not answer; the store is asked", "error", err)
 	}
 }

@@ -153,6 +153,10 @@ func (s *source) lend(ctx context.Context, q *queueState, chosen []item, into []
 		return 0, err
 	}
 	for _, d := range k.damaged {
+		// Logged when a row of the queue is not what was written; its bytes are kept beside the queue,
+		// and the books count it as dead.
+		// To do: check the disk; `tidemill queue show` has what is left of it. If there are many,
+		// restore a backup.
 		s.store.o.Log.ErrorContext(ctx, "job is damaged and was taken out", "queue", q.name, "position", d.item.n, "error", d.err)
 	}
 	mem := q.lock()

@@ -111,7 +111,9 @@ func (x *exchange) admit(billed bool, limitedStatus int) (Admission, *request.Pr
 	n := len(x.batch.envelope.events)
 	a, err := x.h.o.Meter.Admit(x.R.Context(), x.Owner.Project.ID, n, billed)
 	if err != nil {
-		x.h.o.Log.WarnContext(x.R.Context(), "limits cannot be asked, events are let in", "error", err)
+		// Logged when what is left of a project's limit cannot be asked.
+		// To do: see whether the Redis of limits is well; limits do not hold meanwhile.
+		x.h.o.Log.WarnContext(x.R.Context(), "limits of events cannot be asked, events are let in", "error", err)
 		return Admitted, nil
 	}
 	switch a {
@@ -228,8 +230,7 @@ func (x *exchange) add(billed bool) *request.Problem {
 		cancel()
 		if err != nil {
 			x.Count("failed", len(b.jobs))
-			x.h.o.Log.ErrorContext(x.R.Context(), "events cannot be kept, their sender is asked to retry",
-				"count", len(b.jobs), "project", x.Owner.Tenant, "error", err)
+			x.Unkept(x.Owner.Tenant, len(b.jobs), err)
 			return request.Busy("unkept", "events cannot be kept now, please retry")
 		}
 	}
@@ -269,7 +270,10 @@ func (x *exchange) count(billed bool) {
 	}
 	if n := b.kept - b.known; billed && n > 0 {
 		if err := x.h.o.Meter.Bill(x.R.Context(), x.Owner.Project.ID, n); err != nil {
-			x.h.o.Log.WarnContext(x.R.Context(), "events cannot be billed", "count", n, "project", x.Owner.Tenant, "error", err)
+			// Logged when events were taken in, and the project's limit could not be told.
+			// To do: see whether the Redis of limits is well; the project may send more than its limit
+			// meanwhile.
+			x.h.o.Log.WarnContext(x.R.Context(), "events cannot be counted for their project's limit", "count", n, "tenant", x.Owner.Tenant, "error", err)
 		}
 	}
 }

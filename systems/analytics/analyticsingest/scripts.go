@@ -121,7 +121,9 @@ func (x *exchange) script(name string) *request.Problem {
 	case errors.Is(err, fs.ErrNotExist):
 		return &request.Problem{Status: http.StatusNotFound, Reason: "no_script", Text: "there is no such script here; analytics.scripts (TIDEMILL_ANALYTICS_SCRIPTS) names the node_modules folder with posthog-js and @segment/analytics-next"}
 	case err != nil:
-		x.h.o.Log.ErrorContext(x.R.Context(), "a script cannot be read", "script", name, "error", err)
+		// Logged when a page asked for a script of an SDK, and its file cannot be read.
+		// To do: correct the folder `analytics.scripts` and its rights.
+		x.h.o.Log.ErrorContext(x.R.Context(), "a script cannot be read", "file", name, "error", err)
 		return request.Busy("scripts", "the script cannot be read")
 	}
 	h := x.Header

@@ -48,7 +48,9 @@ func (x *exchange) health() *request.Problem { x.json(http.StatusOK, `{"status":
 
 func (x *exchange) ready() *request.Problem {
 	if err := x.h.o.Ready(); err != nil {
-		x.h.o.Log.WarnContext(x.R.Context(), "not ready", "error", err)
+		// Logged each time a probe of the native API is answered that events cannot be taken in.
+		// To do: see what the error names.
+		x.h.o.Log.WarnContext(x.R.Context(), "analytics is not ready", "error", err)
 		x.json(http.StatusServiceUnavailable, `{"status":"unavailable"}`)
 		return nil
 	}

@@ -23,7 +23,8 @@ func (w *wiring) clickhouse(ctx context.Context, b *backends) error {
 		return err
 	}
 	if was := events.Was(); was != "" {
-		w.Log.WarnContext(ctx, "events are kept for another time in ClickHouse now", "keep", w.own.Keep, "was", was)
+		// Logged at the start, when the table's TTL was another than `analytics.keep` and was changed.
+		w.Log.InfoContext(ctx, "events are kept for another time in ClickHouse now", "keep", w.own.Keep, "was", was)
 	}
 	if b.versions, err = events.HighestVersion(ctx); err != nil {
 		return err

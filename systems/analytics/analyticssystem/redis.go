@@ -39,10 +39,7 @@ func (w *wiring) redis(ctx context.Context, b *backends) error {
 	b.open = func(_ context.Context, name string) (stream, error) {
 		s, err := redissource.New(client, redissource.Options{Stream: streams[name], Group: c.Group, Lease: c.Claim,
 			Consumer: cmp.Or(c.Consumer, fmt.Sprintf("processor-%d", os.Getpid())),
-			Report: func(r redissource.Report) {
-				w.Report(name, string(r.What), r.Count)
-				o.Log.Warn("the stream was changed by others", "pipeline", name, "what", string(r.What), "count", r.Count, "entries", r.IDs, "text", r.Text)
-			}})
+			Report:   func(r redissource.Report) { w.OfStream(w.Log, name, r) }})
 		if err != nil {
 			return nil, err
 		}

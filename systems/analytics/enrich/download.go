@@ -28,7 +28,10 @@ func (g *Geo) download(ctx context.Context) error {
 			return fmt.Errorf("geo database: download %s, %d tries: %w", g.source(), try, err)
 		}
 		wait := g.opts.Wait * time.Duration(try)
-		g.opts.Log.WarnContext(ctx, "geo database download", "source", g.source(), "try", try, "next_in", wait, "error", err)
+		// Logged at each try of a download that failed; it is tried again.
+		// To do: see whether the address can be reached; events have the countries of the old
+		// database, or none, meanwhile.
+		g.opts.Log.WarnContext(ctx, "the country database could not be downloaded", "source", g.source(), "attempt", try, "again_in", wait, "error", err)
 		if !sleep(ctx, wait) {
 			return context.Cause(ctx)
 		}

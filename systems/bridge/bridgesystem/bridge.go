@@ -188,7 +188,10 @@ func (w *wiring) scaling() *bridge.Scaling {
 	c := &w.own.Resource
 	use := newUsage(w.Now)
 	if _, _, err := use.read(); err != nil {
-		w.log.Warn("settings without effect: the load of the process cannot be measured on this platform, so that resource.max_workers is the number of workers", "settings", "RESOURCE_*", "error", err)
+		// Logged at the start, where the load of the process cannot be measured: the number of workers is
+		// `bridge.resource.max_workers`, and the other settings of RESOURCE_* do nothing.
+		// To do: nothing, or run it on Linux.
+		w.log.Warn("workers do not follow the load on this platform", "error", err)
 		return nil
 	}
 	return &bridge.Scaling{Min: min(c.MinWorkers, mostWorkers), Max: min(c.MaxWorkers, mostWorkers), Step: c.WorkerStep, CPUHigh: c.CPUHigh, CPULow: c.CPULow, MemHigh: c.MemHigh, MemLow: c.MemLow,
@@ -211,10 +214,18 @@ func (w *wiring) collector(b *bridge.Bridge, e *ends) *bridgemetrics.Collector {
 		flow.Loop{Name: "backpressure", Every: c.Pipeline.BackpressurePollInterval, AtStart: true, Do: func(context.Context) error {
 			used := b.Utilization()
 			buffer.set(used, 0)
-			if is := used >= 100*c.Pipeline.BackpressureThreshold; is != over {
-				over = is
-				w.log.Warn("backpressure", "on", over, "buffer_percent", math.Round(used), "policy", c.Pipeline.DropPolicy)
+			is := used >= 100*c.Pipeline.BackpressureThreshold
+			switch {
+			case is == over:
+			case is:
+				// Logged when the buffer is fuller than `bridge.pipeline.backpressure_threshold`.
+				// To do: see whether the broker is slow; more workers (`bridge.resource.max_workers`) may help.
+				w.log.Warn("backpressure begins: the buffer is nearly full", "buffer_percent", math.Round(used), "policy", c.Pipeline.DropPolicy)
+			default:
+				// Logged when the buffer has room again.
+				w.log.Info("backpressure ends", "buffer_percent", math.Round(used))
 			}
+			over = is
 			return nil
 		}},
 		flow.Loop{Name: "pending", Every: c.Redis.PendingCheckInterval, AtStart: true, Do: func(ctx context.Context) error {

@@ -5,10 +5,10 @@ import "runtime"
 // tellWithoutEffect does what has to be done to the process itself, and tells of settings
 // that were given and change nothing here.
 func (w *wiring) tellWithoutEffect() {
-	c, log := w.own, w.log
-	tell := func(setting string, path string, given bool, why string) {
+	c := w.own
+	tell := func(setting, path string, given bool, why string) {
 		if given && w.Config.Given("bridge."+path) {
-			log.Warn("a setting without effect", "setting", setting, "why", why)
+			w.withoutEffect(setting, why)
 		}
 	}
 	tell("PIPELINE_ZERO_COPY", "pipeline.zero_copy", !c.Pipeline.ZeroCopy, "payloads are always framed as they are: there is no slower way")
@@ -21,8 +21,15 @@ func (w *wiring) tellWithoutEffect() {
 		return
 	}
 	if err := pin(c.Pipeline.CPUAffinity); err != nil {
-		log.Warn("a setting without effect", "setting", "PIPELINE_CPU_AFFINITY", "why", err.Error(), "os", runtime.GOOS)
+		w.withoutEffect("PIPELINE_CPU_AFFINITY", err.Error()+" ("+runtime.GOOS+")")
 		return
 	}
-	log.Info("the process keeps to some processors", "cpus", []int(c.Pipeline.CPUAffinity))
+	// Logged at the start, when `bridge.pipeline.cpu_affinity` was done.
+	w.log.Info("the process keeps to some processors", "cpus", []int(c.Pipeline.CPUAffinity))
+}
+
+func (w *wiring) withoutEffect(setting, why string) {
+	// Logged at the start, for each setting of the bridge that was given and changes nothing here.
+	// To do: take it out; `why` says what happens instead.
+	w.log.Warn("a setting without effect", "setting", setting, "why", why)
 }

@@ -80,20 +80,15 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 		ClaimEvery: c.ClaimInterval, ClaimBatch: c.ClaimBatchSize, ClaimOnce: !c.AggressiveClaim, ClaimPause: c.ClaimCycleDelay,
 		Drains: c.DrainEnabled,
 		Report: func(r redissource.Report) {
-			w.Report(bridge.Name, string(r.What), r.Count)
-			level := log.Warn
+			w.OfStream(log, bridge.Name, r)
 			switch r.What {
 			case redissource.Claimed:
 				e.count.claimed.Add(r.Count)
-				level = log.Info
 			case redissource.Drained:
 				e.count.drained.Add(r.Count)
-				level = log.Info
 			case redissource.Removed:
 				e.count.removed.Add(r.Count)
-				level = log.Info
 			}
-			level("stream", "pipeline", bridge.Name, "what", string(r.What), "count", r.Count, "entries", r.IDs, "text", r.Text)
 		}})
 	if err != nil {
 		return nil, err
@@ -192,7 +187,9 @@ func (w *wiring) reachRedis(ctx context.Context, at redisURL) (redisconn.Client,
 		if err == nil || tries >= c.MaxRetries || ctx.Err() != nil || tidemill.KindOf(err) == tidemill.Credentials {
 			return client, err
 		}
-		w.log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "tries_left", c.MaxRetries-tries)
+		// Logged at the start, each time the Redis of the bridge cannot be reached; it is tried again.
+		// To do: see whether it is up, and whether address, user and password are right.
+		w.log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "attempt", tries+1)
 		select {
 		case <-time.After(c.RetryInterval):
 		case <-ctx.Done():

@@ -134,7 +134,8 @@ func (a *API) crmRetry(ctx context.Context, q *OneCRMEvent) (out api.Counted, er
 	if err := a.CRM.Retry(ctx, q.Tenant, q.Event); err != nil {
 		return out, answer.Answerable(err)
 	}
-	a.Log.InfoContext(ctx, "dead event opened again by hand", "tenantId", q.Tenant, "eventId", q.Event)
+	// Logged when somebody had one dead event of the CRM tried again.
+	a.Log.InfoContext(ctx, "dead event opened again by hand", "tenant", q.Tenant, "event", q.Event)
 	return api.Counted{Count: 1}, nil
 }
 

@@ -67,7 +67,8 @@ func (a *API) crmReplay(ctx context.Context, in *ReplayStart) (out StartedReplay
 	}
 	shown := showReplay(p)
 	if shown.Known = known; !known {
-		a.Log.InfoContext(ctx, "replay asked for by hand", "replay", p.ID, "since", p.From, "until", p.To, "tenantId", p.Tenant, "eventType", p.Type)
+		// Logged when somebody asked for a replay of the sync log.
+		a.Log.InfoContext(ctx, "replay asked for by hand", "replay", p.ID, "since", p.From, "until", p.To, "tenant", p.Tenant, "type", p.Type)
 	}
 	return StartedReplay{Replay: &shown}, nil
 }
@@ -102,6 +103,7 @@ func (a *API) crmStopReplay(ctx context.Context, q *OneReplay) (Replay, error) {
 	if err := a.CRM.StopReplay(ctx, q.ID); err != nil {
 		return Replay{}, answer.Answerable(err)
 	}
+	// Logged when somebody stopped a replay of the sync log.
 	a.Log.InfoContext(ctx, "replay stopped by hand", "replay", q.ID)
 	return a.crmReplayOf(ctx, q)
 }

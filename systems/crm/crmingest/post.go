@@ -63,7 +63,7 @@ func (x *exchange) unkept(err error, n int) *request.Problem {
 	case errors.Is(err, accept.ErrClosed):
 		return request.Busy("unkept", accept.ErrClosed.Error())
 	}
-	x.h.o.Log.WarnContext(x.R.Context(), "events cannot be kept", "count", n, "tenantId", x.Owner.Project.Name, "error", err)
+	x.Unkept(x.Owner.Project.Name, n, err)
 	return request.Busy("unkept", "events cannot be kept now, please retry")
 }
 

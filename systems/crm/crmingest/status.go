@@ -143,7 +143,7 @@ func (x *exchange) status(part string) *request.Problem {
 		b, err = json.Marshal(statusOf(tenant, id, e))
 	}
 	if err != nil {
-		x.h.o.Log.WarnContext(x.R.Context(), "where an event is cannot be said", "tenantId", tenant, "error", err)
+		x.Unsaid(tenant, err)
 		return request.Busy("status", "where the event is cannot be said now, please retry")
 	}
 	x.JSON(http.StatusOK, b)

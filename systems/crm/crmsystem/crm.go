@@ -263,7 +263,9 @@ func (w *wiring) say(ctx context.Context) {
 	what := map[string]string{"skip": "skipped, and counted", "dead": "dead letters"}[w.own.Unknown]
 	if len(names) == 0 {
 		names = []string{"none: all events are " + what + " (set crm.handlers)"}
-		w.Log.InfoContext(ctx, "no handlers are configured: events are taken in and are "+what+"; crm.handlers says what to do with them", "unknown", w.own.Unknown)
+		// Logged at the start, when the CRM has no handlers; events are taken in and are skipped or
+		// dead letters, as `crm.unknown` says.
+		w.Log.InfoContext(ctx, "no handlers are configured: crm.handlers says what to do with events", "unknown", w.own.Unknown)
 	}
 	w.Uses = append(w.Uses, "handlers: "+strings.Join(names, "; "))
 }

@@ -88,10 +88,7 @@ func (w *wiring) fromBullMQ(ctx context.Context, s *stores) error {
 	source, err := bullmqsource.New(client, bullmqsource.Options{Queue: c.Queue, Prefix: c.Prefix, Lease: w.own.Lease, DeadLetters: true,
 		Metrics: int(c.Metrics / time.Minute), Concurrency: w.own.Workers, Ahead: ahead(s.queues), Trace: w.Tracer != nil,
 		KeepCompleted: &bullmqsource.Keep{Count: boundOf(w.own.KeptCompleted)}, KeepFailed: &bullmqsource.Keep{Count: boundOf(w.own.KeptFailed)},
-		Report: func(r bullmqsource.Report) {
-			w.Report(intakeName, string(r.What), uint64(r.Count))
-			log.Warn("something happened to jobs of BullMQ", "pipeline", intakeName, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
-		}})
+		Report: func(r bullmqsource.Report) { w.OfJobs(log, intakeName, r) }})
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,10 @@ func (r *Runner) call(ctx context.Context, s *Spec, calls []*Call) error {
 		}
 	}
 	r.left = done
-	r.log().Error("a handler does not heed its context: it is left behind", "handler", s.Name, "eventId", calls[0].Event.ID, "eventType", calls[0].Event.Type, "events", len(calls))
+	// Logged when a handler goes on long after its time is over; its event fails, and the call runs
+	// beside the next ones.
+	// To do: mend the handler: it must return when its context ends.
+	r.log().Error("a handler does not heed its context: it is left behind", "handler", s.Name, "event", calls[0].Event.ID, "type", calls[0].Event.Type, "count", len(calls))
 	return r.late(ctx, s, result{err: within.Err()})
 }
 

@@ -249,6 +249,8 @@ func (a *Acceptor) end(ctx context.Context, es []*ledger.Entry) {
 		err = a.ledger.End(ctx, es)
 	}
 	if err != nil {
+		// Logged when a request was refused, and the ledger could not forget that it had begun.
+		// To do: nothing: who sends it again within the lease is answered 503, and later taken.
 		a.o.Log.WarnContext(ctx, "entries of a request stay until their lease ends", "count", len(es), "error", err)
 	}
 }

@@ -115,6 +115,7 @@ func (a *API) circuit(ctx context.Context, name, what string, do func(context.Co
 	} else if err != nil {
 		return out, answer.Answerable(err)
 	}
+	// Logged when somebody opened or closed the circuit of a partner.
 	a.Log.InfoContext(ctx, "circuit moved by hand", "partner", name, "what", what)
 	all, err := a.Delivery.Partners(ctx)
 	if err != nil {

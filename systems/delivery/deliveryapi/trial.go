@@ -165,6 +165,7 @@ func (a *API) testPartner(ctx context.Context, q *PartnerTrial) (TriedMapping, e
 		return TriedMapping{}, asked(err)
 	}
 	if t.Sent != nil {
+		// Logged when somebody sent a test event to a partner.
 		a.Log.InfoContext(ctx, "test event sent by hand", "partner", q.Partner, "event", t.ID, "status", t.Sent.Status)
 	}
 	return tried(q.Partner, t), nil

@@ -31,7 +31,10 @@ func (x *exchange) convert() *request.Problem {
 	}
 	results, err := conversions(a.Results)
 	if err != nil {
-		x.h.o.Log.ErrorContext(x.R.Context(), "an answer cannot be read again", "error", err)
+		// Logged when a conversion was sent before, and the answer that is kept of it is none; the
+		// sender is answered 503.
+		// To do: report it: the ledger has what was not written by this program.
+		x.h.o.Log.ErrorContext(x.R.Context(), "the answer of a conversion cannot be read again", "error", err)
 		return request.Busy("answer", "the answer cannot be read now, please retry")
 	}
 	x.accepted(results)

@@ -76,7 +76,9 @@ func (x *exchange) returnDay() {
 }
 
 func (x *exchange) uncounted(err error) {
-	x.h.o.Log.WarnContext(x.R.Context(), "limits cannot be asked, requests are let in", "error", err)
+	// Logged when what is left of a site's limit cannot be asked or given back.
+	// To do: see whether the Redis of limits is well; limits do not hold meanwhile.
+	x.h.o.Log.WarnContext(x.R.Context(), "limits of sites cannot be asked, requests are let in", "error", err)
 }
 
 // limited is the problem of who has sent too much.

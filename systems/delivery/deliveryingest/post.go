@@ -275,7 +275,7 @@ func (x *exchange) notAccepted(err error, n int) *request.Problem {
 	if errors.Is(err, accept.ErrFull) {
 		return request.Busy("unkept", accept.ErrFull.Error())
 	}
-	x.h.o.Log.WarnContext(x.R.Context(), "events cannot be kept", "count", n, "site", x.site, "error", err)
+	x.Unkept(x.site, n, err)
 	return request.Busy("unkept", "events cannot be kept now, please retry")
 }
 

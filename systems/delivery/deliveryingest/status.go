@@ -34,7 +34,7 @@ func (x *exchange) status() *request.Problem {
 		b, err = json.Marshal(v)
 	}
 	if err != nil {
-		x.h.o.Log.WarnContext(x.R.Context(), "where an event is cannot be said", "error", err)
+		x.Unsaid(x.site, err)
 		return request.Busy("status", "where the event is cannot be said now, please retry")
 	}
 	x.JSON(http.StatusOK, b)

@@ -38,10 +38,7 @@ func (w *wiring) fromBullMQ(ctx context.Context, endpoint *deliveryingest.Handle
 			}
 			return n, nil
 		},
-		Report: func(r bullmqsource.Report) {
-			w.Report(intakeName, string(r.What), uint64(r.Count))
-			o.Log.Warn("something happened to jobs of BullMQ", "pipeline", intakeName, "what", string(r.What), "count", r.Count, "jobs", r.IDs, "text", r.Text)
-		}})
+		Report: func(r bullmqsource.Report) { w.OfJobs(w.Log, intakeName, r) }})
 	if err != nil {
 		return r, err
 	}

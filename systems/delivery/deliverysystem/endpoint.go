@@ -55,6 +55,9 @@ func (w *wiring) ingestAPI(ctx context.Context, sys *delivery.System, in *taking
 		Partners: func(it *accept.Item, gpc bool) (all []deliveryingest.Partner) {
 			names, err := sys.Matching(it.Event.Site, it.Event.ID, it.Raw, gpc)
 			if err != nil { // routing says so, and makes a dead letter
+				// Logged when the conditions of a partner fail for a conversion; its answer names the
+				// other partners, and routing makes a dead letter.
+				// To do: correct the partner's condition that the error names.
 				o.Log.Warn("the partners of a conversion cannot be named", "event", it.Event.ID, "error", err)
 			}
 			for _, name := range names {
@@ -212,7 +215,9 @@ func (w *wiring) health(sys *delivery.System, d *stores) http.Handler {
 		if err != nil {
 			answer.Status, status = "unhealthy", http.StatusServiceUnavailable
 			answer.Checks[kind], answer.Checks["queue"] = "failed", "failed"
-			w.Log.WarnContext(ctx, "unhealthy", "error", err)
+			// Logged each time the health of delivery is asked for and it cannot take events in.
+			// To do: see what the error names.
+			w.Log.WarnContext(ctx, "delivery is unhealthy", "error", err)
 		}
 		out.Header().Set("Content-Type", "application/json")
 		out.Header().Set("Cache-Control", "no-store")

@@ -85,7 +85,10 @@ func (s *Source) GiveUp(ctx context.Context, name, cause string) (lost uint64, e
 	case lost == 0:
 		return 0, tidemill.Fail(tidemill.NotFound, "give up file %s: no file of this name is in trouble", name)
 	}
-	s.o.Log.ErrorContext(ctx, "a file was given up", "file", name, "lost", lost, "cause", cause)
+	// Logged when somebody gave up a file that cannot be read: its rows that have not ended are booked
+	// as lost.
+	// To do: nothing, if it was meant; send the file again under another name if it is found.
+	s.o.Log.WarnContext(ctx, "a file was given up by hand", "file", name, "lost", lost, "why", cause)
 	return lost, nil
 }
 

@@ -79,7 +79,9 @@ func (f *folder) list(ctx context.Context, have func(entry) error) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			if f.strange.Swap(strange) == 0 && strange > 0 {
-				f.log.WarnContext(ctx, "links, and what else is no regular file, are not read: put the files themselves there", "folder", f.dir, "count", strange)
+				// Logged when the folder of files has links, pipes or the like; once.
+				// To do: put the files themselves there.
+				f.log.WarnContext(ctx, "links, and what else is no regular file, are not read", "folder", f.dir, "count", strange)
 			}
 			return ctx.Err()
 		case err != nil:

@@ -3,7 +3,6 @@ package gdelt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -116,8 +115,12 @@ func (s *Source) note(ctx context.Context, f *file, err error) {
 	s.mu.Unlock()
 	switch {
 	case changed && err != nil:
-		s.o.Log.ErrorContext(ctx, "a file of which rows have not ended cannot be read: put it back, or give it up", "file", f.Name, "pending", pending, "err", err)
+		// Logged when an accepted file is gone or was changed before all its rows ended; its last rows
+		// wait. Once for each reason.
+		// To do: put the file back, or give it up (`tidemill window give-up`).
+		s.o.Log.ErrorContext(ctx, "a file of which rows have not ended cannot be read", "file", f.Name, "pending", pending, "error", err)
 	case changed:
+		// Logged when a file that could not be read can be.
 		s.o.Log.InfoContext(ctx, "a file can be read again", "file", f.Name)
 	}
 }
@@ -279,7 +282,7 @@ func (s *Source) drop(ctx context.Context) {
 			continue // it is another file already, and has to be read
 		}
 		if err := s.place.remove(f.Name); err != nil {
-			s.o.Log.WarnContext(ctx, "a file that is done stays", "file", f.Name, "err", fmt.Sprint(err))
+			s.stays(ctx, f.Name, err)
 		}
 	}
 }

@@ -236,7 +236,11 @@ func (r *Run) fail(ctx context.Context, s *step, err error, items []Item) error 
 			it.Refuse(fmt.Errorf("processor %s: %w", name, err))
 		}
 	}
-	r.chain.o.Log.WarnContext(ctx, "a processor failed", "processor", name, "batch", r.batch, "records", len(failed), "then", s.OnError.String(), "err", err)
+	// Logged when a processor failed for records of a batch; `then` says what becomes of them: `skip`,
+	// `dead`.
+	// To do: see whether its service is well, or correct its expression: one that fails mostly meets a
+	// null.
+	r.chain.o.Log.WarnContext(ctx, "a processor failed", "processor", name, "batch", r.batch, "count", len(failed), "then", s.OnError.String(), "error", err)
 	return nil
 }
 
@@ -262,7 +266,9 @@ func (r *Run) End(ctx context.Context) ([]Result, error) {
 			return nil, &Failed{s.Processor.Name(), err}
 		default:
 			s.counters.failed.Add(1)
-			r.chain.o.Log.WarnContext(ctx, "a processor failed at the end of a batch", "processor", s.Processor.Name(), "batch", r.batch, "err", err)
+			// Logged when a processor failed to say its result of a batch; the records go on without.
+			// To do: see whether its service is well, or correct its expression.
+			r.chain.o.Log.WarnContext(ctx, "a processor failed at the end of a batch", "processor", s.Processor.Name(), "batch", r.batch, "error", err)
 			continue
 		}
 		for _, result := range results {

@@ -167,6 +167,7 @@ func (a *API) closeWindow(ctx context.Context, q *OneBatch) (out ClosedWindow, e
 	}
 	names, err := a.ProjectNames(ctx)
 	out.Batch, out.Project = c.batch, nameOf(record.ParseBatch(found[0].Batch), names)
+	// Logged when somebody ended a window before its time.
 	a.Log.InfoContext(ctx, "window closed by hand", "batch", c.batch, "project", out.Project)
 	return out, err
 }
@@ -184,7 +185,8 @@ func (a *API) adoptWindows(ctx context.Context, q *Adoption) (done AdoptedWindow
 	if done, err = a.Adopt(ctx, q.Prefix, project, q.DryRun); err != nil {
 		return done, answer.Answerable(err)
 	}
-	a.Log.InfoContext(ctx, "batches of another program taken over by hand", "batches", done.Batches, "records", done.Records, "lost", done.Lost, "dry_run", q.DryRun)
+	// Logged when somebody took over the windows of the program that this replaces.
+	a.Log.InfoContext(ctx, "batches of another program taken over by hand", "count", done.Batches, "records", done.Records, "lost", done.Lost, "dry_run", q.DryRun)
 	return done, nil
 }
 
@@ -243,6 +245,7 @@ func (a *API) replayWindows(ctx context.Context, q *WindowMove) (out api.Counted
 			return out, answer.Answerable(err)
 		}
 	}
+	// Logged when somebody had parked windows delivered again.
 	a.Log.InfoContext(ctx, "windows replayed by hand", "count", out.Count, "batch", c.batch, "ids", strings.Join(c.ids[:min(len(c.ids), 10)], " "), "dry_run", q.DryRun)
 	return out, nil
 }

@@ -45,6 +45,8 @@ func (x *exchange) file() *request.Problem {
 	}
 	defer func() {
 		if err := os.Remove(path); err != nil {
+			// Logged when a file that was sent by HTTP could not be removed after it was read.
+			// To do: remove it from the folder of uploads; see whether the disk is well.
 			x.h.o.Log.WarnContext(x.R.Context(), "a file that was taken stays on the disk", "error", err)
 		}
 	}()
@@ -102,7 +104,10 @@ func (x *exchange) unread(p *request.Problem, err error) *request.Problem {
 	if bad, ok := errors.AsType[*gdelt.Damage](err); ok {
 		return request.Refuse(http.StatusUnprocessableEntity, "damaged_file", "nothing is taken of the file: %s", bad.Why)
 	}
-	x.h.o.Log.ErrorContext(x.R.Context(), "a file cannot be taken", "error", err)
+	// Logged when a file that was sent by HTTP cannot be written or read here; its sender is answered
+	// 503.
+	// To do: give the folder of uploads room and rights.
+	x.h.o.Log.ErrorContext(x.R.Context(), "a file that was sent cannot be taken", "error", err)
 	return request.Busy("unkept", "the file cannot be taken now, please retry")
 }
 

@@ -76,6 +76,9 @@ func (x *exchange) put(l *load) *request.Problem {
 		err = context.Cause(ctx)
 	}
 	x.Count(unkept, len(l.records))
-	x.h.o.Log.WarnContext(x.R.Context(), "records cannot be kept, their sender is asked to retry", "records", len(l.records), "batch", l.batch, "error", err)
+	// Logged when records of a request could not be stored; their sender is answered 503.
+	// To do: see whether the store of windows is up, not read-only and has room: nothing is taken in
+	// meanwhile.
+	x.h.o.Log.WarnContext(x.R.Context(), "records cannot be kept, their sender is asked to retry", "count", len(l.records), "batch", l.batch, "error", err)
 	return request.Busy("unkept", "records cannot be kept now, please send all of the request again: what is known is a duplicate")
 }

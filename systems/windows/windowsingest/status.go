@@ -66,6 +66,9 @@ func (x *exchange) status(part string) *request.Problem {
 	now := x.h.o.Now()
 	for i, err := range x.h.o.Windows.List(x.R.Context(), window.Filter{Batch: batch.String(), Max: maxWindows + 1}) {
 		if err != nil {
+			// Logged when a sender asked what became of a batch id, and the store did not answer; the
+			// answer is 503.
+			// To do: see whether the store of windows is well.
 			x.h.o.Log.WarnContext(x.R.Context(), "windows cannot be listed", "batch", batch.String(), "error", err)
 			return request.Busy("status", "what is known of the batch id cannot be said now, please retry")
 		}
@@ -81,6 +84,9 @@ func (x *exchange) status(part string) *request.Problem {
 	}
 	b, err := json.Marshal(&s)
 	if err != nil {
+		// Logged when a sender asked what became of a batch id, and that cannot be written as JSON;
+		// the answer is 503.
+		// To do: report it with its error.
 		x.h.o.Log.ErrorContext(x.R.Context(), "windows cannot be described", "batch", batch.String(), "error", err)
 		return request.Busy("status", "what is known of the batch id cannot be said now, please retry")
 	}

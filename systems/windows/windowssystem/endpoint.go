@@ -53,7 +53,10 @@ func (h *wiring) findProjects(ctx context.Context, s *stores) error {
 	}
 	if s.projects = h.Projects; s.projects == nil {
 		if len(h.Config.Projects) == 0 {
-			h.Log.WarnContext(ctx, "no record is taken by HTTP: no project is configured whose key could be sent, and there is no embedded database that keeps some; set projects")
+			// Logged at the start, when no project is configured and there is no embedded database
+			// that keeps some.
+			// To do: set `projects`, if records come by HTTP.
+			h.Log.WarnContext(ctx, "no record is taken by HTTP: there is no project whose key could be sent")
 		}
 		s.projects = tableproject.Memory()
 	}

@@ -58,7 +58,10 @@ func (h *wiring) onQueues(ctx context.Context, s *stores) error {
 			if tidemill.KindOf(err) != tidemill.Validation {
 				return err
 			}
-			h.Log.WarnContext(ctx, "the topic holds records that were put without order: an older version of one may be indexed after a newer one until it is empty, and the next start", "topic", topic, "error", err)
+			// Logged at the start after an upgrade, when the topic of indexing has records of the
+			// older program: an older version of one may be indexed after a newer one.
+			// To do: restart when it is empty; nothing if records are sent once.
+			h.Log.WarnContext(ctx, "the topic holds records that were put without order", "topic", topic, "error", err)
 			o.Ordered = false
 		}
 		r.Source = queues.Open(topic, o)

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/connect"
+	"github.com/tidemill/tidemill/internal/logbook"
 	"github.com/tidemill/tidemill/internal/redisconn/redistest"
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/systems"
@@ -104,7 +105,7 @@ func (r *rig) open() error {
 	if err != nil {
 		return err
 	}
-	r.in, err = connect.Open(r.Context(), systems.All(), c, connect.Options{Systems: []string{"bridge"}, Token: token, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.in, err = connect.Open(r.Context(), systems.All(), c, connect.Options{Systems: []string{"bridge"}, Token: token, Log: logbook.Watch(r.TB, slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})))})
 	return err
 }
 

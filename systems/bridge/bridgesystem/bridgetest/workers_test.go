@@ -109,7 +109,7 @@ type change struct {
 }
 
 func steps(r *rig) (c change) {
-	for _, m := range regexp.MustCompile(`time=(\S+) level=INFO msg=workers.* from=(\d+) to=(\d+)`).FindAllStringSubmatch(r.log.String(), -1) {
+	for _, m := range regexp.MustCompile(`time=(\S+) level=INFO msg="the number of workers follows the load".* from=(\d+) to=(\d+)`).FindAllStringSubmatch(r.log.String(), -1) {
 		from, _ := strconv.Atoi(m[2])
 		to, _ := strconv.Atoi(m[3])
 		at, _ := time.Parse(time.RFC3339, m[1])

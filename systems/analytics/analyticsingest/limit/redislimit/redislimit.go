@@ -230,8 +230,11 @@ func (m *Meter) trouble(ctx context.Context, err error) {
 	}
 	switch {
 	case err != nil && !was:
+		// Logged when the Redis of limits fails; once for each outage.
+		// To do: see whether that Redis is well; each instance lets in as much as the limit meanwhile.
 		m.o.Log.WarnContext(ctx, "limits cannot be shared; every instance counts alone", "error", err)
 	case err == nil && was:
+		// Logged when the Redis of limits answers after it did not.
 		m.o.Log.InfoContext(ctx, "limits are shared again")
 	}
 }
