@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/tidemill/tidemill"
@@ -86,14 +85,7 @@ func (c *Loaded) Named(list, name string) (Element, bool) {
 
 // Shown is the element in JSON, as it is in force, without anything that may be a secret.
 func (e *Element) Shown() ([]byte, error) {
-	text, err := yaml.MarshalWithOptions(shown(e.value).Interface(), yaml.OmitZero())
-	if err != nil {
-		return nil, err
-	}
-	if text, err = yaml.YAMLToJSON(text); err != nil {
-		return nil, err
-	}
-	return []byte(strings.TrimSpace(string(text))), nil
+	return inJSON(shown(e.value))
 }
 
 // WithStored is c with Stored elements in place of those that it has: a copy, checked as a file is. An
@@ -232,6 +224,18 @@ func Merged(to, patch any) any {
 
 var secretType = reflect.TypeFor[tidemill.Secret]()
 
+// sha256Of is how the name of a setting ends that has the SHA-256 of the keys of another one.
+const sha256Of = "_sha256"
+
+func isSecret(t reflect.Type) bool {
+	return t == secretType || t.Kind() == reflect.Slice && t.Elem() == secretType
+}
+
+// hashed says whether the SHA-256 of a setting's keys are kept.
+func hashed(members []member, name string) bool {
+	return slices.ContainsFunc(members, func(m member) bool { return m.name == name+sha256Of })
+}
+
 // withoutSecrets puts hashes in the place of keys, and refuses other secrets. What has another form
 // than its type is left to who reads it.
 func withoutSecrets(t reflect.Type, is map[string]any) error {
@@ -241,7 +245,7 @@ func withoutSecrets(t reflect.Type, is map[string]any) error {
 		for of.Kind() == reflect.Pointer {
 			of = of.Elem()
 		}
-		secret := of == secretType || of.Kind() == reflect.Slice && of.Elem() == secretType
+		secret := isSecret(of)
 		if group, ok := v.(map[string]any); ok && of.Kind() == reflect.Struct && !secret {
 			if err := withoutSecrets(of, group); err != nil {
 				return fmt.Errorf("%s.%w", m.name, err)
@@ -250,8 +254,8 @@ func withoutSecrets(t reflect.Type, is map[string]any) error {
 		if !secret || v == nil {
 			continue
 		}
-		hashes := m.name + "_sha256"
-		if !slices.ContainsFunc(members, func(m member) bool { return m.name == hashes }) {
+		hashes := m.name + sha256Of
+		if !hashed(members, m.name) {
 			return fmt.Errorf("%s: secrets are not kept in the database: name the variables that have them, in %s_env", m.name, m.name)
 		}
 		keys, ok := v.([]any)

@@ -56,6 +56,13 @@ func (p *aPartner) got(id string) string {
 	return p.bodies[id]
 }
 
+// header is one of the last request.
+func (p *aPartner) header(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said.Get(name)
+}
+
 // trace is what the last request said of its trace.
 func (p *aPartner) trace() (parent, state string) {
 	p.mu.Lock()

@@ -202,7 +202,9 @@ func shownDescription(e *config.Element, kept *description.Kept) (out api.Descri
 		d := &kept.All[n]
 		out.ETag, out.Changed, out.By = fmt.Sprint(d.Version), answer.When(d.Changed.UTC()), d.By
 	}
-	out.Is, err = e.Shown()
+	if out.Is, err = e.Shown(); err == nil {
+		out.Given, err = e.Given()
+	}
 	return out, err
 }
 
@@ -248,7 +250,7 @@ func (i *Instance) describeOnce(ctx context.Context, c *admin.DescriptionChange)
 		return nil, err
 	}
 	if out.Before == nil && c.Remove { // this instance could not have it in force
-		out.Before = &api.Description{Kind: c.Kind, Name: c.Name, From: config.FromDatabase, Is: []byte("null")}
+		out.Before = &api.Description{Kind: c.Kind, Name: c.Name, From: config.FromDatabase, Is: []byte("null"), Given: []byte("null")}
 	}
 	if c.Check {
 		out.After, err = find(next, &kept, list, c.Name)
@@ -256,7 +258,7 @@ func (i *Instance) describeOnce(ctx context.Context, c *admin.DescriptionChange)
 	}
 	ready, err := i.prepare(ctx, next)
 	if err != nil {
-		return nil, operation.Refuse(http.StatusConflict, "nothing was changed: %v", err)
+		return nil, i.mistaken(c, operation.Refuse(http.StatusConflict, "nothing was changed: %v", err), err)
 	}
 	if c.Remove {
 		kept.Version, err = i.shared.store.Remove(ctx, list, c.Name, kept.Version)
@@ -335,15 +337,27 @@ func (i *Instance) changed(ctx context.Context, c *admin.DescriptionChange, list
 	} else {
 		text, err := i.InForce().Describe(list, c.Name, was, c.Patch)
 		if err != nil {
-			return nil, nil, operation.Refuse(http.StatusBadRequest, "nothing was changed: %v", err)
+			return nil, nil, i.mistaken(c, operation.Refuse(http.StatusBadRequest, "nothing was changed: %v", err), err)
 		}
 		d.Text, d.Changed, d.By = text, i.Now().Truncate(time.Millisecond), caller.From(ctx).Name
 	}
 	next, err := i.checked(*kept)
 	if err != nil {
-		return nil, nil, wrong(err)
+		return nil, nil, i.mistaken(c, wrong(err), err)
 	}
 	return d, next, nil
+}
+
+// mistaken is a problem that names the settings of a change in which its cause is.
+func (i *Instance) mistaken(c *admin.DescriptionChange, p *operation.Problem, cause error) error {
+	for _, m := range i.InForce().Mistakes(c.Kind, c.Name, c.Patch, cause) {
+		pointer := ""
+		if m.Setting != "" {
+			pointer = "/" + strings.ReplaceAll(m.Setting, ".", "/") // no setting has a slash or a tilde in its name
+		}
+		p.Errors = append(p.Errors, operation.Mistake{Pointer: pointer, Detail: m.Text})
+	}
+	return p
 }
 
 // find is an element as the API shows it; nil: it is not there.

@@ -193,6 +193,6 @@ func shownChange(c *config.Change) api.SettingChange {
 }
 
 // wrong is all that is wrong with a configuration, a line each.
-func wrong(err error) error {
+func wrong(err error) *operation.Problem {
 	return operation.Refuse(http.StatusUnprocessableEntity, "nothing was changed: the configuration is wrong:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 }

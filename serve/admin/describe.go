@@ -6,8 +6,10 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -35,7 +37,7 @@ type DescriptionDone struct {
 // describing is what the API does of descriptions.
 func (a *API) describing() Room {
 	return Room{Missing: in(a.Described != nil, "this instance has no database that keeps descriptions, or does not run"), Does: []operation.Handler{
-		api.ListDescriptions.By(a.listDescriptions), api.GetDescription.By(a.getDescription), api.AddDescription.By(a.addDescription),
+		api.ListDescriptions.By(a.listDescriptions), api.ListDescriptionSettings.By(a.listDescriptionSettings), api.GetDescription.By(a.getDescription), api.AddDescription.By(a.addDescription),
 		api.ChangeDescription.By(a.changeDescription), api.RemoveDescription.By(a.removeDescription)}}
 }
 
@@ -46,6 +48,15 @@ func (a *API) listDescriptions(_ context.Context, q *api.DescriptionsOf) (iter.S
 	}
 	all = slices.DeleteFunc(all, func(d api.Description) bool { return q.Kind != "" && d.Kind != q.Kind })
 	return answer.Listed(all, func(d *api.Description) api.Description { return *d }), nil
+}
+
+func (a *API) listDescriptionSettings(_ context.Context, q *api.KindOfDescription) (iter.Seq2[api.DescriptionSetting, error], error) {
+	is := a.Config()
+	all := is.SettingsOf(q.Kind)
+	if all == nil {
+		return nil, operation.Refuse(http.StatusNotFound, "there are descriptions of: %s", strings.Join(is.Kinds(), ", "))
+	}
+	return answer.Listed(all, func(s *config.Setting) api.DescriptionSetting { return api.DescriptionSetting(*s) }), nil
 }
 
 func (a *API) getDescription(_ context.Context, q *api.OneDescription) (api.Description, error) {
@@ -103,8 +114,8 @@ func noteOf(d *api.Description) any {
 }
 
 const (
-	spreadWithin = 10 * time.Second       // other instances have a change in force, as a rule within one
-	spreadLooks  = 100 * time.Millisecond // and are asked so often
+	spreadWithin = 10 * time.Second      // other instances have a change in force, as a rule within a tenth of one
+	spreadLooks  = 25 * time.Millisecond // and are asked so often
 )
 
 // spread waits until all instances that run a system have a version of the descriptions in force, or

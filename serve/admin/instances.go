@@ -99,7 +99,7 @@ func (a *API) instances(ctx context.Context, _ *operation.None) (out api.Instanc
 }
 
 func shownInstance(i *instance.Instance, now time.Time) api.Instance {
-	out := api.Instance{ID: i.ID, Host: i.Host, Version: i.Version, State: "gone", Started: i.Started.UTC(), Seen: i.Seen.UTC(), Memory: i.Memory, Systems: i.Systems, Pipelines: []api.InstancePipeline{}, Refused: i.Described.Refused}
+	out := api.Instance{ID: i.ID, Host: i.Host, Version: i.Version, State: "gone", Started: i.Started.UTC(), Seen: i.Seen.UTC(), Memory: i.Memory, Systems: i.Systems, Pipelines: []api.InstancePipeline{}, Described: i.Described.Applied, Refused: i.Described.Refused}
 	switch {
 	case i.Ended:
 		out.State = "ended"

@@ -14,6 +14,8 @@ var (
 		"List the partners, sites and handlers that are in force in this instance, and where each is described: in its file, where it is read-only, or in the database that instances share.").For(caller.Viewer)
 	GetDescription = operation.View[OneDescription, Description]("getDescription", "descriptions/{kind}/{name}",
 		"Show how a partner, a site or a handler is described. Its ETag is what the If-Match of a change is compared with; what the file describes has none.").For(caller.Viewer)
+	ListDescriptionSettings = operation.List[KindOfDescription, DescriptionSetting]("listDescriptionSettings", "descriptions/{kind}",
+		"List the settings that a partner, a site or a handler can have, with what each is written like: what `tidemill config reference` says of the elements of their lists.").For(caller.Viewer)
 	AddDescription = operation.Act[DescriptionText, DescriptionChanged]("addDescription", "descriptions/{kind}/{name}/add",
 		"Make a partner, a site or a handler, in the database that instances share. The body has the settings that the file has for one (`tidemill config reference delivery.partners`), and is checked as the file is. Keys are kept as their SHA-256; other secrets are refused: name the variables that have them, which each instance needs. It answers when all instances have it in force, or after 10 seconds, and says which have not.")
 	ChangeDescription = operation.Act[DescriptionPatch, DescriptionChanged]("changeDescription", "descriptions/{kind}/{name}/change",
@@ -25,6 +27,21 @@ var (
 // DescriptionsOf chooses descriptions.
 type DescriptionsOf struct {
 	Kind string `query:"kind" help:"Only those of a kind: partner, site or handler." placeholder:"KIND"`
+}
+
+// KindOfDescription names a kind.
+type KindOfDescription struct {
+	Kind string `path:"kind" arg:"" help:"partner, site or handler."`
+}
+
+// DescriptionSetting is a setting of a partner, a site or a handler.
+type DescriptionSetting struct {
+	Name   string `json:"name"` // in the description: queue.full is the member full of the member queue
+	Kind   string `json:"kind"` // text, whole, number, truth, duration, list (of texts), names (with texts), groups (a list of groups of settings)
+	Form   string `json:"form"` // what it is written like, in words
+	Help   string `json:"help,omitempty"`
+	Main   bool   `json:"main,omitempty"`   // most have it
+	Secret bool   `json:"secret,omitempty"` // it is not shown: its SHA-256 is kept
 }
 
 // OneDescription names one.
@@ -68,7 +85,8 @@ type Description struct {
 	ETag    string          `json:"etag,omitempty"`
 	Changed *time.Time      `json:"changed_at,omitempty"`
 	By      string          `json:"changed_by,omitempty"`
-	Is      json.RawMessage `json:"description"` // by the names of the file
+	Is      json.RawMessage `json:"description"` // as it is in force, by the names of the file, with what a preset adds
+	Given   json.RawMessage `json:"given"`       // as it is described: what a merge patch is applied to. What may be a secret is [secret] in both
 }
 
 // Version is the ETag.

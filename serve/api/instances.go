@@ -29,7 +29,8 @@ type Instance struct {
 	Memory    uint64             `json:"memory_bytes"` // that it holds of its machine
 	Systems   []string           `json:"systems"`
 	Pipelines []InstancePipeline `json:"pipelines"`
-	Refused   string             `json:"refused,omitempty"` // why the newest descriptions that instances share are not in force in it
+	Described uint64             `json:"described,omitempty"` // the version of the descriptions that instances share which is in force in it
+	Refused   string             `json:"refused,omitempty"`   // why the newest descriptions that instances share are not in force in it
 }
 
 // InstancePipeline is a pipeline of an instance.

@@ -26,7 +26,7 @@ func (c *Console) pages() *page.Set {
 		Funcs: template.FuncMap{
 			"reasons": func() []page.Fact { return reasons }, "jobStates": func() []page.Fact { return jobStates }, "operationStates": func() []page.Fact { return operationStates },
 			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "attentionAt": attentionAt, "grave": grave,
-			"owner": func(l api.DeadLetter) string { return page.OwnerOf(&l) }, "fates": live.Outcomes, "fateAt": fateAt,
+			"owner": func(l api.DeadLetter) string { return page.OwnerOf(&l) }, "fates": live.Outcomes, "fateAt": fateAt, "titled": titled,
 		},
 		Pages: []page.Page{
 			{Path: "{$}", Show: showOverview},
@@ -46,6 +46,8 @@ func (c *Console) pages() *page.Set {
 			{Path: "instances", Show: showInstances},
 			{Path: "health", Show: c.showHealth},
 			{Path: "config", Show: showConfig},
+			{Path: "descriptions", Show: showDescriptions},
+			{Path: "descriptions/{kind}/{name}", Show: showDescription},
 			{Path: "reference", Show: c.showReference},
 			{Path: "access", Show: showAccess},
 			{Path: "me", Show: showMe},
@@ -60,6 +62,7 @@ func (c *Console) pages() *page.Set {
 			stopOperation, againOperation,
 			addUser, setUserRole, setUserPassword, removeUser, makeToken, revokeToken, endAnySession, setMyPassword,
 			pausePipeline, resumePipeline,
+			addDescription, changeDescription, removeDescription,
 		},
 		Downloads: []page.Page{
 			{Path: "queues/{queue}/payload", Show: jobPayload},
@@ -82,6 +85,7 @@ var places = []page.Place{
 	{Section: "audit", Text: "Audit trail", Path: "audit", Key: "a", Op: "listAuditTrail", Group: later},
 	{Section: "access", Text: "Access", Path: "access", Key: "u", Op: "listUsers", Group: later},
 	{Section: "config", Text: "Configuration", Path: "config", Key: "c", Op: "getConfig", Group: later},
+	{Section: descriptionsSection, Text: "Descriptions", Path: "descriptions", Key: "y", Op: "listDescriptions", Group: later},
 	{Section: "reference", Text: "Reference", Path: "reference", Key: "r", Op: "getOpenAPI", Group: last},
 }
 
@@ -90,6 +94,8 @@ var said = map[string]string{
 	"paused": "Paused.", "resumed": "Resumed.", "draining": "It takes no new jobs; what is there is worked on.", "settings": "The settings are in force.",
 	"saved": "The payload was replaced.", "preferences": "Saved.", "ended": "The session is ended.",
 	"added": "The user was added.", "role": "The role was changed.", "password": "The password was changed.", "userremoved": "The user was removed.", "revoked": "The token was revoked.",
+	"description.added": "It is in force in all instances.", "description.changed": "The change is in force in all instances.", "description.removed": "It is removed in all instances.",
+	"description.added.some": "It is kept, and in force in this instance, but not in all: below is how each stands.", "description.changed.some": "The change is kept, and in force in this instance, but not in all: below is how each stands.", "description.removed.some": "It is removed in this instance, but not in all: below is how each stands.",
 	"started": "The operation is asked for. This page says how far it is.", "stopped": "The operation is stopped.",
 }
 
@@ -105,6 +111,7 @@ var things = map[string]func(map[string]string) string{
 	api.GetJob.ID: func(p map[string]string) string {
 		return page.JobAddress(&api.Job{Queue: p["name"], ID: p["id"], Tenant: p["tenant"]})
 	},
-	api.GetDead.ID:  func(p map[string]string) string { return page.OneDeadAddress(p["system"], p["letter"]) },
-	api.GetQueue.ID: func(p map[string]string) string { return page.Address("queues", p["name"]) },
+	api.GetDescription.ID: func(p map[string]string) string { return descriptionAt(p["kind"], p["name"]) },
+	api.GetDead.ID:        func(p map[string]string) string { return page.OneDeadAddress(p["system"], p["letter"]) },
+	api.GetQueue.ID:       func(p map[string]string) string { return page.Address("queues", p["name"]) },
 }

@@ -114,7 +114,7 @@ delivery:
 	if p.has(id(8)) {
 		t.Fatal("the partner took what it refuses")
 	}
-	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8)+"/demo", os.Getenv("SCREENSHOTS"), corp.URL); err != nil {
+	if err := reporting(t.Context(), "console", "node", "console.mjs", chromium(t), "http://"+in.Addr, in.Token(), id(8)+"/demo", os.Getenv("SCREENSHOTS"), corp.URL, partner.URL); err != nil {
 		t.Fatal(err)
 	}
 	wait("the mended event arrives", func() bool { return p.has(id(8)) })

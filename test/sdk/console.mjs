@@ -1,13 +1,14 @@
-// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER ISSUER
+// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER ISSUER PARTNER
 // It logs in with the token, looks at every page at two widths, in both themes, with and without
 // script, and mends the dead letter of the event: finds it, edits it, replays it. Then it logs in at
-// the provider corp, whose issuer is at ISSUER. FOLDER takes screenshots for the documents; empty:
+// the provider corp, whose issuer is at ISSUER, and describes a partner that is at PARTNER by forms. FOLDER takes screenshots for the documents; empty:
 // none are made.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
+import { describing } from './describing.mjs'
 
-const [executablePath, address, token, event, folder, issuer] = process.argv.slice(2)
+const [executablePath, address, token, event, folder, issuer, partner] = process.argv.slice(2)
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 const failures = []
@@ -36,7 +37,7 @@ async function login(c) {
 
 const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
 
-const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'windows', 'windows?state=parked', 'windows/files', 'windows/search?q=', 'bridge', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
+const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'partners/demo/off', 'descriptions', 'descriptions?kind=partner', 'descriptions/partner/demo', 'descriptions/partner/demo/change', 'descriptions/add/partner', 'descriptions/add/site', 'descriptions/add/handler', 'windows', 'windows?state=parked', 'windows/files', 'windows/search?q=', 'bridge', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
   'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'owners', 'owners/one?owner=shop', 'explain', 'audit?check=yes', 'access', 'access/users/add', 'access/tokens/make', 'books', 'instances', 'health', 'config', 'reference', 'analytics', 'analytics?name=none', 'analytics/person?distinct_id=ann', 'analytics/definitions', 'analytics/warnings', 'analytics/keys', 'analytics/keys/make?project=shop', 'crm', 'crm?type=none', 'crm/event?tenant=shop&id=first', 'crm/handlers', 'crm/replays', 'crm/replays/new', 'crm/replay?since=2020-01-01', 'crm/profile?tenant=shop&email=ann@example.com', 'me', 'menu', 'find?q=nowhere', 'nowhere']
 
 for (const colorScheme of ['light', 'dark']) {
@@ -187,6 +188,11 @@ async function tour() {
   }
   await c.close()
 }
+// A partner is described by forms: without script on a phone, with it on a desk.
+const tools = { context, login, seen, failures, base, address, token, partner, axe, shot: folder && (async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` })) }
+await describing({ ...tools, shot: null }, 'ads-1', false, { width: 320, height: 700 }).catch((e) => failures.push(`a description without script: ${e}`))
+await describing({ ...tools, shot: null }, 'ads-2', true, { width: 320, height: 700 }, 'dark').catch((e) => failures.push(`a description on a phone: ${e}`))
+await describing(tools, 'ads-3', true, { width: 1100, height: 680 }).catch((e) => failures.push(`a description: ${e}`))
 await tour().catch((e) => failures.push(`a tour: ${e}`))
 await mend().catch((e) => failures.push(`from an id to the event: ${e}`))
 // In and out at a provider of another site, with a page that was asked for before.

@@ -21,6 +21,13 @@ type Problem struct {
 	Trace    string          `json:"trace_id,omitempty"`    // of the trace that the request is part of, as its traceparent says
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
+	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the body, as far as it is known of which part of it
+}
+
+// Mistake is something wrong with a body.
+type Mistake struct {
+	Pointer string `json:"pointer,omitempty"` // to the part of the body, as JSON has it (RFC 6901): /queue/full; none: it is of no single one
+	Detail  string `json:"detail"`            // a sentence that says what is wanted
 }
 
 // Refuse is a problem with a status of HTTP.

@@ -3,8 +3,10 @@ package page
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -34,13 +36,20 @@ type Question struct {
 	Edit    *Editing // of a payload
 	Inputs  []Input  // of a form of a few fields
 	Groups  []Group  // of more fields
+	Hidden  []Fact   // fields that are not shown
 	ETag    string   // of what was seen, which is changed of that alone; empty: whatever is there
 	Many    *Preview // of an operation
+	Check   string   // the button that only has it checked, which the form sends as check; empty: there is none
+	Checked *Checked // nil: it was not checked
 
 	Action string // where the form goes, from a dialog too
 	Key    string
 	Wrong  string // with what was given
+	Where  []Link // what is wrong, with the field of each
 }
+
+// Checked is what a change would change.
+type Checked struct{ Would []api.SettingChange }
 
 // Input is a field of a form.
 type Input struct {
@@ -50,12 +59,22 @@ type Input struct {
 	Mode                     string // which keys a phone shows: decimal or numeric; empty: letters
 	Auto                     string // what the browser may fill in
 	Optional                 bool
+	Lines                    int    // of text; 0: it is one line
+	Set                      bool   // it has a value that is not shown, and keeps it where it is left empty
+	Error                    string // what is wrong with it
+	Now                      string // what it is now, where somebody else changed it
 }
 
 // Group is fields of a form that belong together.
 type Group struct {
 	Legend string
 	Inputs []Input
+	Folded bool // it is seldom needed: its fields are shown on demand, or where one has a value or is wrong
+}
+
+// Open says whether the fields of a group are shown at once.
+func (g Group) Open() bool {
+	return !g.Folded || slices.ContainsFunc(g.Inputs, func(i Input) bool { return i.Value != "" || i.Set || i.Error != "" || i.Now != "" })
 }
 
 func (a *Action) view(v *Visit, q *Question) *View {
@@ -115,7 +134,7 @@ func (a *Action) post(v *Visit) (*View, error) {
 			return nil, err
 		}
 		q.Wrong = w.Text
-		v.Render(http.StatusUnprocessableEntity, a.view(v, q))
+		a.Answer(v, http.StatusUnprocessableEntity, q)
 		return nil, nil
 	}
 	if err != nil {
@@ -126,6 +145,9 @@ func (a *Action) post(v *Visit) (*View, error) {
 	}
 	return nil, nil
 }
+
+// Answer answers a form by the form.
+func (a *Action) Answer(v *Visit, status int, q *Question) { v.Render(status, a.view(v, q)) }
 
 // Typed refuses a form in which the word was not typed that it asks for.
 func (v *Visit) Typed(word string) error {

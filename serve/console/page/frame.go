@@ -42,6 +42,7 @@ type Frame struct {
 	places    []Place
 	said      map[string]string
 	things    map[string]func(map[string]string) string
+	described map[string]Described              // by their kinds
 	does      map[string]*operation.Description // by their ids
 	standing  shared[*api.Overview]
 	moves     shared[[]api.Operation] // that are active
@@ -62,7 +63,7 @@ func New(p Parts, mux *http.ServeMux, asset func(name string) string, here func(
 	}
 	p.Log = operation.Logging(p.Log)
 	p.Name = cmp.Or(p.Name, "Tidemill")
-	f := &Frame{Parts: p, asset: asset, said: map[string]string{}, things: map[string]func(map[string]string) string{}, does: map[string]*operation.Description{}}
+	f := &Frame{Parts: p, asset: asset, said: map[string]string{}, things: map[string]func(map[string]string) string{}, described: map[string]Described{}, does: map[string]*operation.Description{}}
 	for _, o := range p.Operations {
 		f.does[o.ID] = o.Description
 	}

@@ -27,6 +27,15 @@ type Set struct {
 	// Things are the pages of things, by the operation that shows one, of its parameters. Empty: that
 	// one has none.
 	Things map[string]func(parameters map[string]string) string
+
+	// Described are what the system has to say of its descriptions, by their kinds.
+	Described map[string]Described
+}
+
+// Described is what a system has to say of descriptions of a kind.
+type Described struct {
+	At      func(name string) string             // the page of what is described; nil: it has none
+	Removal func(v *Visit, name string) []string // what a removal does, and what waits for it, a sentence or more each
 }
 
 // Page is one page: its address below Prefix, with {wildcards}, and what asks the API for it.
@@ -79,7 +88,21 @@ func (f *Frame) join(s *Set, here bool) error {
 		}
 		f.things[op] = at
 	}
+	for kind, d := range s.Described {
+		if _, there := f.described[kind]; there {
+			return fmt.Errorf("two sets of the console have descriptions of a %s", kind)
+		}
+		if here {
+			f.described[kind] = d
+		}
+	}
 	return nil
+}
+
+// Described is what the system of a kind of descriptions has to say of them; false: none that runs has such.
+func (f *Frame) Described(kind string) (Described, bool) {
+	d, there := f.described[kind]
+	return d, there
 }
 
 // ThingAt is the page of a thing; empty: it has none.

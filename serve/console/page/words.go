@@ -106,7 +106,7 @@ func Cut(s string) string {
 // colour for each.
 func tone(state string) string {
 	switch strings.ToLower(state) {
-	case "running", "there", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted":
+	case "running", "there", "ok", "closed", "completed", "done", "delivered", "balanced", "open for jobs", "accepted", "applied":
 		return "good"
 	case "paused", "draining", "retrying", "delayed", "warn", "half-open", "replaying", "stopping", "held", "scheduled":
 		return "warn"

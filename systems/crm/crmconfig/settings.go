@@ -97,11 +97,11 @@ type Tenant struct {
 // Attributes.
 type Handler struct {
 	Name       string          `yaml:"name" help:"its name, in metrics, logs and errors"`
-	Types      []string        `yaml:"types" help:"names, and patterns such as member.*; names go first"`
+	Types      []string        `yaml:"types" main:"true" help:"names, and patterns such as member.*; names go first"`
 	Many       int             `yaml:"many" help:"events of one call at the most; 0: 100, and 1 for an endpoint"`
 	Timeout    time.Duration   `yaml:"timeout" help:"of one call; 0: 10s"`
-	Endpoint   *Endpoint       `yaml:"endpoint" help:"events are sent to it"`
-	Attributes handler.Mapping `yaml:"attributes" help:"of profiles that are kept up to date"`
+	Endpoint   *Endpoint       `yaml:"endpoint" main:"true" help:"events are sent to it"`
+	Attributes handler.Mapping `yaml:"attributes" main:"true" help:"of profiles that are kept up to date"`
 }
 
 // Endpoint is an HTTP endpoint that takes events.

@@ -33,6 +33,11 @@ var Pages = &page.Set{
 		crmapi.GetReplay.ID:   func(p map[string]string) string { return replayAt(p["id"]) },
 		crmapi.GetProfile.ID:  profileAt,
 	},
+	Described: map[string]page.Described{
+		"handler": {At: func(string) string { return page.Address("crm", "handlers") }, Removal: func(*page.Visit, string) []string {
+			return []string{"Events that it was found for still go to it. Later ones of its types are skipped, or dead, as crm.unknown says, unless another handler takes them."}
+		}},
+	},
 	Pages: []page.Page{
 		{Path: "crm", Show: showLog}, {Path: "crm/event", Show: showEvent}, {Path: "crm/profile", Show: showProfile}, {Path: "crm/handlers", Show: showHandlers},
 		{Path: "crm/replays", Show: showReplays}, {Path: "crm/replays/{id}", Show: showReplay}, {Path: "crm/replays/new", Show: newReplay},

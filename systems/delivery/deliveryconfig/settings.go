@@ -67,13 +67,13 @@ type Rule struct {
 // Site is a tenant of delivery.
 type Site struct {
 	ID      string            `yaml:"id" help:"what its events have as siteId: 1 to 100 of A-Z a-z 0-9 _ -"`
-	Keys    []tidemill.Secret `yaml:"keys" help:"that its servers send"`
-	KeysEnv []string          `yaml:"keys_env" help:"variables that keys are in, or NAME_FILE"`
-	Hashes  []string          `yaml:"keys_sha256" help:"SHA-256, in hex, of keys that are not to stand anywhere"`
-	Public  bool              `yaml:"public" help:"browsers may send to /collect without a key"`
-	Origins []string          `yaml:"origins" help:"pages that may; empty: all"`
-	Plan    string            `yaml:"plan" help:"free, pro or enterprise; empty: enterprise"`
-	Daily   int               `yaml:"daily" help:"events a day; 0: what the plan says"`
+	Keys    []tidemill.Secret `yaml:"keys" main:"true" help:"that its servers send"`
+	KeysEnv []string          `yaml:"keys_env" main:"true" help:"variables that keys are in, or NAME_FILE"`
+	Hashes  []string          `yaml:"keys_sha256" main:"true" help:"SHA-256, in hex, of keys that are not to stand anywhere"`
+	Public  bool              `yaml:"public" main:"true" help:"browsers may send to /collect without a key"`
+	Origins []string          `yaml:"origins" main:"true" help:"pages that may; empty: all"`
+	Plan    string            `yaml:"plan" main:"true" help:"free, pro or enterprise; empty: enterprise"`
+	Daily   int               `yaml:"daily" main:"true" help:"events a day; 0: what the plan says"`
 	Consent string            `yaml:"consent" help:"of events that say nothing about it: send (the default) or skip"`
 
 	PerSecond float64 `yaml:"per_second" help:"deliveries to each partner; 0: no limit"`

@@ -44,6 +44,19 @@ var closeCircuit = &page.Action{Path: "partners/{name}/close", Op: deliveryapi.C
 		return page.Done(v.Back(page.Address("partners", name)), "closed"), err
 	}}
 
+var switchOff = &page.Action{Path: "partners/{name}/off", Op: deliveryapi.SwitchOff.ID,
+	Ask: func(v *page.Visit) (*page.Question, error) {
+		name := v.R.PathValue("name")
+		return &page.Question{Title: "Switch " + name + " off?", Button: "Switch the partner off", Section: "partners", Crumbs: crumbs(name), Back: v.Back(page.Address("partners", name)),
+			Texts: []string{"Its jobs wait, in all instances, and no new event is queued for it, until its circuit is closed. What is being sent is finished.", "Events that come meanwhile are skipped for it: they are not sent later."},
+			CLI:   page.Command("partner", "off", name), Request: page.Request(deliveryapi.SwitchOff, &deliveryapi.OnePartner{Partner: name})}, nil
+	},
+	Do: func(v *page.Visit) (string, error) {
+		name := v.R.PathValue("name")
+		_, err := page.Change(v, deliveryapi.SwitchOff, &deliveryapi.OnePartner{Partner: name})
+		return page.Done(v.Back(page.Address("partners", name)), "off"), err
+	}}
+
 var (
 	tryMapping = trial(deliveryapi.TryMapping, "try", "Try the mapping of ", "Show the request", false,
 		"The page shows the request that this event would make, with secrets masked. Nothing is sent, and nothing is kept.")

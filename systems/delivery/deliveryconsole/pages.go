@@ -21,11 +21,15 @@ var Pages = &page.Set{
 	Templates: templates,
 	Places:    []page.Place{{Section: "partners", Text: "Partners", Path: "partners", Key: "t", Op: deliveryapi.ListPartners.ID}},
 	Pages:     []page.Page{{Path: "partners", Show: showPartners}, {Path: "partners/{name}", Show: showPartner}},
-	Actions:   []*page.Action{openCircuit, closeCircuit, tryMapping, testPartner},
+	Actions:   []*page.Action{openCircuit, closeCircuit, switchOff, tryMapping, testPartner},
 	Funcs:     template.FuncMap{"percent": percent, "standing": standing, "queue": delivery.QueueOf, "took": func(s float64) string { return page.Span(&s) }},
-	Said:      map[string]string{"opened": "The circuit is open: the partner is left alone for that time.", "closed": "The circuit is closed: the partner's jobs go on."},
+	Said:      map[string]string{"opened": "The circuit is open: the partner is left alone for that time.", "closed": "The circuit is closed: the partner's jobs go on.", "off": "The partner is switched off: it is sent nothing, and nothing is queued for it."},
 	Things: map[string]func(map[string]string) string{
 		deliveryapi.GetPartner.ID: func(p map[string]string) string { return page.Address("partners", p["name"]) },
+	},
+	Described: map[string]page.Described{
+		"site":    {Removal: siteRemoval},
+		"partner": {At: func(name string) string { return page.Address("partners", name) }, Removal: partnerRemoval},
 	},
 }
 
@@ -65,4 +69,25 @@ func showPartner(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &partnerPage{p, page.TrendOf(v, "partner:"+name)}}, nil
+}
+
+func siteRemoval(*page.Visit, string) []string {
+	return []string{"Its keys are refused at once. What was taken in for it is delivered still. A partner that takes its events alone has to be changed first."}
+}
+
+// partnerRemoval says what waits for a partner.
+func partnerRemoval(v *page.Visit, name string) []string {
+	all := []string{"When the next page is there, no request to it is under way in any instance, and none follows."}
+	p, err := page.Call(v, deliveryapi.GetPartner, &deliveryapi.OnePartner{Partner: name})
+	if err != nil {
+		return append(all, "What waits for it is not known: "+page.Problem(err).Detail)
+	}
+	waits := "Nothing waits for it."
+	if n := p.Depth + p.Parked; n > 0 {
+		waits = page.Many(int(n), "job") + " of it: what waits becomes dead letters of " + delivery.QueueOf(name) + ". They can be sent when a partner of this name is described again, or be discarded."
+		if p.Paused || p.Off != nil {
+			waits += " Its queue is paused: they become dead letters once it is resumed."
+		}
+	}
+	return append(all, waits)
 }

@@ -105,7 +105,7 @@ func newWorld(t *testing.T, said, base string) *world {
 }
 
 func everyPage(string) []string {
-	return []string{"/console/partners", "/console/partners/ads", "/console/partners/ads/open", "/console/partners/ads/close", "/console/partners/ads/try", "/console/partners/ads/test"}
+	return []string{"/console/partners", "/console/partners/ads", "/console/partners/ads/open", "/console/partners/ads/close", "/console/partners/ads/off", "/console/partners/ads/try", "/console/partners/ads/test"}
 }
 
 func TestWhatHoldsOfAllPages(t *testing.T) {
@@ -142,6 +142,12 @@ func TestAPartnerIsSteered(t *testing.T) {
 	}
 	if rec := w.Ask(http.MethodPost, "/console/partners/ads/open", url.Values{"for": {"soon"}}); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), "is no time to wait") || !strings.Contains(rec.Body.String(), `value="soon"`) {
 		t.Errorf("a time that is none is answered %d", rec.Code)
+	}
+	if to := w.Confirm("/console/partners/ads/off", nil); to != "/console/partners/ads?done=off" || w.Off.IsZero() {
+		t.Errorf("switching off leads to %s", to)
+	}
+	if page := w.Page("/console/partners/ads?done=off"); strings.Contains(page, "/off\"") || !strings.Contains(page, "Switch it on") {
+		t.Error("what is off can be switched off, or not on")
 	}
 	if rec := w.Ask(http.MethodGet, "/console/partners/nix", nil); rec.Code != http.StatusNotFound {
 		t.Errorf("a partner that there is not is answered %d", rec.Code)

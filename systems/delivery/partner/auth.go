@@ -16,8 +16,8 @@ import (
 // Auth is how we authenticate to a partner. It never has secrets, only the names of the
 // variables that hold them.
 type Auth struct {
-	Type        string `yaml:"type" help:"none, bearer, basic, apikey, oauth2, hmac, webhook, mtls"`
-	Credentials string `yaml:"credentials" help:"the variable of the secret: a token (bearer), a password (basic), a key (apikey, hmac), whsec_… once or several times for rotation (webhook), and for oauth2 the JSON file of a service account, or JSON with client_id, client_secret and, for refresh_token, refresh_token"`
+	Type        string `yaml:"type" main:"true" help:"none, bearer, basic, apikey, oauth2, hmac, webhook, mtls"`
+	Credentials string `yaml:"credentials" main:"true" help:"the variable of the secret: a token (bearer), a password (basic), a key (apikey, hmac), whsec_… once or several times for rotation (webhook), and for oauth2 the JSON file of a service account, or JSON with client_id, client_secret and, for refresh_token, refresh_token"`
 	Optional    bool   `yaml:"optional" help:"without the secret requests go out without it"`
 
 	Header string `yaml:"header" help:"apikey, hmac: carries it; empty: X-API-Key, X-Signature"`

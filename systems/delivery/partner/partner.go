@@ -29,13 +29,13 @@ import (
 // says.
 type Partner struct {
 	Name     string `yaml:"name" help:"letters, digits, - and _; its queue is s2s.<name>"`
-	Preset   string `yaml:"preset" help:"one of Presets; empty: generic"`
-	Endpoint string `yaml:"endpoint" help:"https URL; {name} is a setting"`
+	Preset   string `yaml:"preset" main:"true" help:"the name of one that the product knows, such as generic: tidemill config reference delivery.partners lists them; empty: generic"`
+	Endpoint string `yaml:"endpoint" main:"true" help:"https URL; {name} is a setting"`
 	Method   string `yaml:"method" help:"empty: POST"`
 	Auth     Auth   `yaml:"auth" help:"how the partner knows us"`
 
-	When   string   `yaml:"when" help:"expression over the event: whether it is for this partner; empty: every event is"`
-	Sites  []string `yaml:"sites" help:"only their events; empty: those of all"`
+	When   string   `yaml:"when" main:"true" help:"expression over the event: whether it is for this partner; empty: every event is"`
+	Sites  []string `yaml:"sites" main:"true" help:"only their events; empty: those of all"`
 	Vendor string   `yaml:"vendor" help:"its number in the TCF's list: where an event names vendors it must be allowed; empty: not asked"`
 
 	Workers  int            `yaml:"workers" help:"requests at once, at most; 0: what the system says"`
@@ -44,7 +44,7 @@ type Partner struct {
 	Breaker  Breaker        `yaml:"breaker" help:"when its queue is left alone"`
 	Queue    Queue          `yaml:"queue" help:"how much waits for it, and for how long"`
 	OffAfter *time.Duration `yaml:"offAfter" help:"for how long it has to fail, without a single delivery, to be switched off: its queue is paused, and new events are not queued for it until somebody closes its circuit. Left out: 7 days; 0: it never is"`
-	Once     Once           `yaml:"once" help:"what is sent under the ledger's guard"`
+	Once     Once           `yaml:"once" help:"what is sent under the ledger's guard, so that it is not sent twice after a crash: all, none; empty: purchases and conversions"`
 
 	Headers   map[string]string `yaml:"headers" help:"{name} is a setting"`
 	KeyHeader string            `yaml:"keyHeader" help:"carries the idempotency key; empty: Idempotency-Key; \"-\": not sent"`
@@ -52,8 +52,8 @@ type Partner struct {
 	Needs     []string          `yaml:"needs" help:"settings that must be there; a|b: one of them"`
 
 	RateLimit  RateLimit     `yaml:"rateLimit" help:"how many requests it takes"`
-	Timeout    time.Duration `yaml:"timeout" help:"of a request; 0: 3s"`
-	MaxRetries *int          `yaml:"maxRetries" help:"after the first try; nil: 7"`
+	Timeout    time.Duration `yaml:"timeout" main:"true" help:"of a request; 0: 3s"`
+	MaxRetries *int          `yaml:"maxRetries" help:"after the first try; left out: 7"`
 	Waits      Waits         `yaml:"retry" help:"between tries"`
 	AtOnce     int           `yaml:"atOnce" help:"events that are out at once, of all instances; 0: no limit"`
 	Batch      Batch         `yaml:"batch" help:"how events go into one request"`

@@ -21,6 +21,12 @@ func (p Partner) Shown() any {
 	if all, err := p.InForce(); err == nil { // else the check of partners reports it
 		p = all
 	}
+	return p.Given()
+}
+
+// Given is the partner as it is described, without what its preset adds and without anything that may
+// be a secret.
+func (p Partner) Given() any {
 	p.Settings = maps.Clone(p.Settings)
 	for name := range p.Settings {
 		if urlsecret.Telling(name) {

@@ -1,0 +1,78 @@
+// Describes a partner by the forms of the console, as an operator does: add, test, change, conflict,
+// off, on, remove. With script and without, it is the same.
+export async function describing({ context, login, seen, failures, base, address, token, partner, axe, shot }, name, javaScriptEnabled, viewport, colorScheme = 'light') {
+  const c = await context({ javaScriptEnabled, viewport, colorScheme })
+  const page = await login(c)
+  const field = (setting) => page.locator(`[name="set.${setting}"]`)
+  const look = async (what) => {
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    if (wide > 0) failures.push(`${what} at ${viewport.width} px scrolls sideways by ${wide} px`)
+    if (!javaScriptEnabled) return
+    await page.evaluate(axe)
+    const found = await page.evaluate(() => axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }))
+    for (const v of found.violations) failures.push(`${what}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 120)).join(' | ')}`)
+  }
+  // With script a link that asks opens a dialog, without it a page: the button is the same.
+  const confirm = async (link, button) => {
+    await page.click(`main a:has-text("${link}")`)
+    await page.click(`button:has-text("${button}")`)
+  }
+
+  await page.goto(base + 'partners')
+  await page.click('a:has-text("Add a partner")')
+  await page.fill('[name=name]', name)
+  await field('endpoint').fill(partner + '/described?key=a-secret-of-it')
+  await field('timeout').fill('soon')
+  await page.click('button:has-text("Add the partner")')
+  await seen(page, 'want a duration such as 10s, 24h or 7d', 'a mistake')
+  if (await field('timeout').getAttribute('aria-invalid') !== 'true' || await field('timeout').inputValue() !== 'soon') failures.push('a mistake is not at its field, with what was typed')
+  await look('a form with a mistake')
+  await shot?.(page, 'wrong')
+  await field('timeout').fill('5s')
+  await page.click('summary:has-text("More settings")')
+  await field('allowHttp').selectOption('true')
+  await field('allowPrivate').fill('127.0.0.0/8')
+  await page.click('button:has-text("Check it")')
+  await seen(page, 'Nothing is wrong with it.', 'a check')
+  await look('a form that was checked')
+  await shot?.(page, 'checked')
+  await page.click('button:has-text("Add the partner")')
+  await page.waitForURL(/done=description\.added/)
+  await seen(page, 'It is in force in all instances.', 'what was added')
+  await look('a description')
+  await shot?.(page, 'added')
+
+  await page.click('a:has-text("How it stands")')
+  await page.click('a:has-text("Send a test event")')
+  await page.click('button:has-text("Send the event")')
+  await seen(page, 'The partner took it', 'a test')
+
+  await page.goto(`${base}descriptions/partner/${name}/change`)
+  await seen(page, 'It is set, and not shown.', 'an address with a secret')
+  if ((await page.content()).includes('a-secret-of-it')) failures.push('a form shows a secret')
+  const other = await fetch(`${address}/api/v1/descriptions/partner/${name}/change`, { method: 'POST', headers: { Authorization: 'Bearer ' + token, 'Content-Type': 'application/json' }, body: '{"timeout":"4s","workers":3}' })
+  if (!other.ok) failures.push(`a change by somebody else is answered ${other.status}`)
+  await field('timeout').fill('6s')
+  await page.click('button:has-text("Change the partner")')
+  await seen(page, 'has changed it while you filled in this form', 'a conflict')
+  if (await field('timeout').inputValue() !== '6s' || await field('workers').inputValue() !== '3') failures.push('after a conflict the form has not what was typed, and what is now')
+  await look('a conflict')
+  await shot?.(page, 'conflict')
+  await page.click('button:has-text("Change the partner")')
+  await page.waitForURL(/done=description\.changed/)
+  await seen(page, '6s', 'what was changed')
+
+  await page.goto(base + 'partners/' + name)
+  await confirm('Switch it off', 'Switch the partner off')
+  await page.waitForURL(/done=off/)
+  await seen(page, 'The partner is switched off', 'switched off')
+  await confirm('Switch it on', 'Close the circuit')
+  await page.waitForURL(/done=closed/)
+  await page.click('a:has-text("the database")')
+  await confirm('Remove', 'Remove the partner')
+  await page.waitForURL(/done=description\.removed/)
+  await seen(page, 'It is removed in all instances.', 'removed')
+  await look('a list of descriptions')
+  await shot?.(page, 'removed')
+  await c.close()
+}
