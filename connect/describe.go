@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,9 +34,11 @@ type described struct {
 }
 
 const (
-	lookEvery  = time.Second      // how often an instance looks for another version
-	againAfter = 30 * time.Second // when one that was refused is tried again
-	changeAt   = 5                // others that change something at the same time are waited for so often
+	lookEvery  = 30 * time.Second       // how often an instance looks for another version, told or not
+	lookSpread = 5 * time.Second        // up to so much later, so that instances do not look together
+	lookPause  = 100 * time.Millisecond // between two changes that it follows
+	againAfter = 30 * time.Second       // when one that was refused is tried again
+	changeAt   = 5                      // others that change something at the same time are waited for so often
 )
 
 // beDescribed reads the descriptions that instances share, and has them in force before anything runs.
@@ -52,7 +55,8 @@ func (i *Instance) beDescribed(ctx context.Context) (err error) {
 	if refused := d.at.Load().Refused; refused != "" {
 		return fmt.Errorf("of what the database describes (an entry of the file with the same name wins, and `tidemill partner remove`, site remove and handler remove take it away where an instance runs): %s", refused)
 	}
-	i.Loops = append(i.Loops, flow.Loop{Name: "descriptions", Every: lookEvery, Do: i.follow})
+	i.Log.InfoContext(ctx, "changes of descriptions are learned of", "how", d.store.Told())
+	i.Loops = append(i.Loops, flow.Loop{Name: "descriptions", Every: lookPause, Do: i.awaitDescriptions})
 	i.checks = append(i.checks, i.findRefused)
 	return nil
 }
@@ -85,6 +89,31 @@ func (i *Instance) enter(ctx context.Context) error {
 	}
 	return nil
 }
+
+// awaitDescriptions waits until others have changed something, or for a time, and has in force what there is.
+func (i *Instance) awaitDescriptions(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, lookEvery+rand.N(lookSpread))
+	defer cancel()
+	err := i.shared.store.Await(waiting, i.shared.at.Load().Tried)
+	if waiting.Err() != nil {
+		err = nil // a notice may have been lost
+	}
+	if err == nil {
+		err = i.follow(ctx)
+	}
+	if err != nil && ctx.Err() == nil { // the store is away
+		rest := time.NewTimer(restAfterFailure)
+		defer rest.Stop()
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+	}
+	return err
+}
+
+// restAfterFailure is how long an instance leaves a store alone that did not answer.
+const restAfterFailure = time.Second
 
 // follow has in force what others have changed.
 func (i *Instance) follow(ctx context.Context) error {

@@ -63,7 +63,9 @@ func (s *sharing) run(in *Instance) *Instance {
 // everywhere fails where a change is not in force in so many instances.
 func (s *sharing) everywhere(in *Instance, what, body string, instances int) {
 	s.t.Helper()
+	start := time.Now()
 	d := describedNow(s.t, asked(in, "descriptions/partner/ads/"+what, body))
+	s.t.Logf("%s: in force in %d instances after %v", what, len(d.Instances), time.Since(start).Round(time.Millisecond))
 	for _, i := range d.Instances {
 		if i.State != "applied" {
 			s.t.Errorf("%s: instance %s: %s %s", what, i.ID, i.State, i.Why)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill/state/ledger"
+	"github.com/tidemill/tidemill/state/notice"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
@@ -34,3 +35,6 @@ func sharedTable[T any](ctx context.Context, h *Host, spec table.Spec[T]) (table
 	}
 	return plainly(sqlitetable.New(ctx, h.file.DB, spec))
 }
+
+// sharedNotices tell those who share a table that something in it has changed: those in this process.
+func sharedNotices(*Host, string) (notice.Notices, error) { return &notice.Signal{}, nil }

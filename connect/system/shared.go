@@ -13,6 +13,9 @@ import (
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/ledger/postgresledger"
 	"github.com/tidemill/tidemill/state/ledger/redisledger"
+	"github.com/tidemill/tidemill/state/notice"
+	"github.com/tidemill/tidemill/state/notice/postgresnotice"
+	"github.com/tidemill/tidemill/state/notice/redisnotice"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/postgrestable"
 	"github.com/tidemill/tidemill/state/table/redistable"
@@ -70,4 +73,15 @@ func sharedTable[T any](ctx context.Context, h *Host, spec table.Spec[T]) (table
 		return plainly(sqlitetable.New(ctx, at.file, spec))
 	}
 	return nil, nil
+}
+
+// sharedNotices tell those who share a table that something in it has changed.
+func sharedNotices(h *Host, name string) (notice.Notices, error) {
+	switch at := h.shared(); {
+	case at.postgres != nil:
+		return postgresnotice.New(at.postgres, name)
+	case at.redis != nil:
+		return redisnotice.New(at.redis, "{table:"+name+"}")
+	}
+	return &notice.Signal{}, nil // the embedded database is of this process alone
 }

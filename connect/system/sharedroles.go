@@ -65,7 +65,11 @@ func (h *Host) Descriptions(ctx context.Context) (description.Store, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	return tabledescription.New(t), nil
+	told, err := sharedNotices(h, tabledescription.Spec().Name)
+	if err != nil {
+		return nil, err
+	}
+	return tabledescription.New(t, told), nil
 }
 
 // plain is a table whose transactions change nothing beside it, so that its database does not matter.

@@ -230,3 +230,15 @@ func (d *DB) within(ctx context.Context, limit time.Duration, do func(context.Co
 	}
 	return said(err)
 }
+
+// Pooled says whether a pooler is between, which has another session for each transaction.
+func (d *DB) Pooled() bool { return d.local != "" }
+
+// Session is a connection that is not of the pool, for what needs a session of its own. The caller closes it.
+func (d *DB) Session(ctx context.Context) (*pgx.Conn, error) {
+	c, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
+	if err != nil {
+		return nil, said(err)
+	}
+	return c, nil
+}

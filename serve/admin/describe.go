@@ -114,7 +114,7 @@ func noteOf(d *api.Description) any {
 }
 
 const (
-	spreadWithin = 10 * time.Second      // other instances have a change in force, as a rule within a tenth of one
+	spreadWithin = 10 * time.Second      // other instances have a change in force, as a rule within half a one
 	spreadLooks  = 25 * time.Millisecond // and are asked so often
 )
 

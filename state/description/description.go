@@ -46,6 +46,13 @@ type Store interface {
 	Put(ctx context.Context, d Description, of uint64) (uint64, error)
 	// Remove removes one, and returns the new version. ErrChanged is as of Put. ErrNone: it is not there.
 	Remove(ctx context.Context, list, name string, of uint64) (uint64, error)
+	// Await returns when the version is another than the one that is known, or may be: at once where it
+	// is already, and else when somebody makes a change, in this process or another, as soon as Told
+	// says. It returns the error of ctx where that ends first. A notice may be lost: who waits looks
+	// from time to time too.
+	Await(ctx context.Context, known uint64) error
+	// Told says in words how Await learns of a change: by a stream of Redis.
+	Told() string
 }
 
 // Errors of a Store.

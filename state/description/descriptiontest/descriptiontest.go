@@ -2,6 +2,7 @@
 package descriptiontest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -20,8 +21,9 @@ const (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Run runs all cases, each on its own store.
-func Run(t *testing.T, open func(*testing.T) description.Store) {
+// Run runs all cases, each on its own data. Open returns what opens a store of it, each time as another
+// instance would.
+func Run(t *testing.T, open func(*testing.T) func() description.Store) {
 	for _, c := range []struct {
 		name string
 		do   func(*testing.T, description.Store)
@@ -34,7 +36,66 @@ func Run(t *testing.T, open func(*testing.T) description.Store) {
 		{"bounds texts and names", bounds},
 		{"keeps more than it reads at once", many},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.do(t, open(t)) })
+		t.Run(c.name, func(t *testing.T) { c.do(t, open(t)()) })
+	}
+	t.Run("wakes who awaits a change, of this store or of another one", func(t *testing.T) { awaits(t, open(t)) })
+	t.Run("an await ends with its context", func(t *testing.T) { ends(t, open(t)()) })
+}
+
+// within is how long a case waits for what has to come.
+const within = 20 * time.Second
+
+// awaited awaits versions until one is there.
+func awaited(ctx context.Context, s description.Store, known uint64) (uint64, error) {
+	for {
+		if err := s.Await(ctx, known); err != nil {
+			return 0, err
+		}
+		if v, err := s.Version(ctx); err != nil || v != known { // it may be woken though nothing changed
+			return v, err
+		}
+	}
+}
+
+func awaits(t *testing.T, open func() description.Store) {
+	a, b := open(), open()
+	if a.Told() == "" {
+		t.Error("it does not say how it is told")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	put(t, a, description.Description{List: partners, Name: "a", Text: []byte("1")}, 0)
+	if v, err := awaited(ctx, b, 0); v != 1 || err != nil { // it is there already
+		t.Fatalf("version %d, %v", v, err)
+	}
+	change := []func() (uint64, error){
+		func() (uint64, error) {
+			return a.Put(ctx, description.Description{List: partners, Name: "a", Text: []byte("2")}, 1)
+		},
+		func() (uint64, error) { return b.Remove(ctx, partners, "a", 2) },
+	}
+	for n, do := range change {
+		known := uint64(n + 1)
+		var all sync.WaitGroup
+		for _, s := range []description.Store{a, b, b} {
+			all.Go(func() {
+				if v, err := awaited(ctx, s, known); v != known+1 || err != nil {
+					t.Errorf("after version %d there is %d, %v", known, v, err)
+				}
+			})
+		}
+		if _, err := do(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+	}
+}
+
+func ends(t *testing.T, s description.Store) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if v, err := awaited(ctx, s, 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a change it ends with %d, %v", v, err)
 	}
 }
 

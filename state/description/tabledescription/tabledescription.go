@@ -1,4 +1,4 @@
-// Package tabledescription keeps descriptions in a table of any backend.
+// Package tabledescription keeps descriptions in a table of any backend, and tells of changes by notices.
 package tabledescription
 
 import (
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/state/description"
+	"github.com/tidemill/tidemill/state/notice"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/memorytable"
 )
@@ -46,15 +47,50 @@ func Spec() table.Spec[Record] {
 }
 
 // Store is a description.Store.
-type Store[Raw any] struct{ t table.Store[Record, Raw] }
+type Store[Raw any] struct {
+	t       table.Store[Record, Raw]
+	notices notice.Notices
+}
 
 var _ description.Store = (*Store[any])(nil)
 
-// New keeps descriptions in a table.
-func New[Raw any](t table.Store[Record, Raw]) *Store[Raw] { return &Store[Raw]{t} }
+// New keeps descriptions in a table. Notices reach all who share it.
+func New[Raw any](t table.Store[Record, Raw], notices notice.Notices) *Store[Raw] {
+	return &Store[Raw]{t, notices}
+}
 
 // Memory keeps them in memory.
-func Memory() *Store[*memorytable.Tx] { return New(memorytable.Alone(Spec())) }
+func Memory() *Store[*memorytable.Tx] { return New(memorytable.Alone(Spec()), &notice.Signal{}) }
+
+// Await implements description.Store.
+func (s *Store[Raw]) Await(ctx context.Context, known uint64) error {
+	l, err := s.notices.Listen(ctx)
+	if err != nil {
+		return fmt.Errorf("await a change of the descriptions: %w", err)
+	}
+	defer l.Close()
+	version, err := s.Version(ctx) // after it listens, so that no change is between
+	if err != nil || version != known {
+		return err
+	}
+	if err := l.Wait(ctx); err != nil {
+		return fmt.Errorf("await a change of the descriptions: %w", err)
+	}
+	return nil
+}
+
+// Told implements description.Store.
+func (s *Store[Raw]) Told() string { return s.notices.How() }
+
+// tellWithin is how long a change that was made waits for its notice.
+const tellWithin = time.Second
+
+// tell says to all that something was changed. A notice that is lost costs those who wait some time.
+func (s *Store[Raw]) tell(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellWithin)
+	defer cancel()
+	_ = s.notices.Tell(ctx)
+}
 
 // lastOf is the record of the last change; of a table without any a zero one.
 func lastOf(from table.Reader[Record]) (*Record, error) {
@@ -157,5 +193,6 @@ func (s *Store[Raw]) change(ctx context.Context, what, list, name string, of uin
 	if err != nil {
 		return 0, fmt.Errorf("%s %s %q: %w", what, list, name, err)
 	}
+	s.tell(ctx)
 	return version, nil
 }
