@@ -55,7 +55,8 @@ func (i *Instance) beDescribed(ctx context.Context) (err error) {
 	if refused := d.at.Load().Refused; refused != "" {
 		return fmt.Errorf("of what the database describes (an entry of the file with the same name wins, and `tidemill partner remove`, site remove and handler remove take it away where an instance runs): %s", refused)
 	}
-	i.Log.InfoContext(ctx, "changes of descriptions are learned of", "how", d.store.Told())
+	// Logged at the start, where partners, sites and handlers may be described in a database.
+	i.Log.InfoContext(ctx, "changes of descriptions are learned of", "detail", d.store.Told())
 	i.Loops = append(i.Loops, flow.Loop{Name: "descriptions", Every: lookPause, Do: i.awaitDescriptions})
 	i.checks = append(i.checks, i.findRefused)
 	return nil

@@ -61,7 +61,8 @@ func (h *Host) forget(ctx context.Context) (failed error) {
 	for _, r := range h.retained {
 		n, took, err := r.forget(ctx, h.Now)
 		if n > 0 {
-			h.Log.InfoContext(ctx, "old ones were removed", "store", r.store, "removed", n, "took", took)
+			// Logged when something of a store was removed, because of its age or to make room.
+			h.Log.InfoContext(ctx, "what was old was removed", "store", r.store, "count", n, "took", took)
 		}
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("%s: %w", r.store, err)
