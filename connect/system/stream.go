@@ -14,11 +14,11 @@ import (
 // groupAsleep is after which time without a reader a group is one that was forgotten.
 const groupAsleep = time.Hour
 
-// Stream counts what a source of a Redis stream trims with what else is removed because it is old, and
-// returns a check of the stream's other groups: what one of them has not finished stays, however old.
-func (h *Host) Stream(name string, s *redissource.Source) func(context.Context) []preflight.Finding {
+// Stream counts what a pipeline's source of a Redis stream trims with what else is removed because it is
+// old, and returns a check of the stream's other groups: what one of them has not finished stays, however old.
+func (h *Host) Stream(pipeline, name string, s *redissource.Source) func(context.Context) []preflight.Finding {
 	told := uint64(0)
-	h.Retain("entries of the stream "+name, func(context.Context) (int64, bool, error) {
+	h.Retain("stream of "+pipeline, func(context.Context) (int64, bool, error) {
 		now := s.Trimmed()
 		n := now - told
 		told = now

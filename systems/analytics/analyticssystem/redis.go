@@ -48,7 +48,7 @@ func (w *wiring) redis(ctx context.Context, b *backends) error {
 			defer cancel()
 			return s.Close(ctx)
 		})
-		b.checks = append(b.checks, w.Stream(streams[name], s))
+		b.checks = append(b.checks, w.Stream(name, streams[name], s))
 		return s, nil
 	}
 	b.waits = func(ctx context.Context, name string) (bool, error) {

@@ -93,7 +93,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.parts.Checks = append(w.parts.Checks, w.Stream(c.Stream, source))
+	w.parts.Checks = append(w.parts.Checks, w.Stream(bridge.Name, c.Stream, source))
 	e.source, e.isStream, e.finder = source, source.Check, &bridgeapi.Finder{Stream: standing(source)}
 	e.outline, e.consumer, e.takeOver = streamOutline(source, c.Stream), possession(source), source.TakeOver
 	e.Close = append(e.Close, func() error {
