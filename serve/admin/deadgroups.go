@@ -6,7 +6,6 @@ import (
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
@@ -41,7 +40,7 @@ func (a *API) readGroups(ctx context.Context, only func(string) bool) (all deadl
 
 // groups are those of the pipelines that a request may look at. Who may look at all has what was read
 // for everybody.
-func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups, err error) {
+func (a *API) groups(ctx context.Context, q *api.GroupsOf) (out api.DeadGroups, err error) {
 	var all deadletter.Groups
 	at := a.Now()
 	if may := sightOf(ctx); may.all() {
@@ -52,7 +51,11 @@ func (a *API) groups(ctx context.Context, _ *operation.None) (out api.DeadGroups
 		return out, err
 	}
 	out = api.DeadGroups{Groups: []api.DeadGroup{}, Other: all.Other, Looked: all.Looked, AsOf: at.UTC()}
-	for _, g := range all.Groups {
+	shown := all.Groups
+	if q.Max > 0 && len(shown) > q.Max {
+		shown, out.More = shown[:q.Max], len(shown)-q.Max
+	}
+	for _, g := range shown {
 		out.Groups = append(out.Groups, api.DeadGroup{System: a.systemOf(g.Pipeline), Pipeline: g.Pipeline, Partner: a.partnerOf(g.Pipeline),
 			Kind: g.Kind.String(), Reason: string(deadletter.ReasonOf(g.Kind)), Cause: g.Cause, Count: g.Count})
 	}

@@ -282,6 +282,9 @@ func TestDeadLettersAreGroupedByTheirCause(t *testing.T) {
 	if len(g.Groups) != 3 || g.Groups[0].Count != 3 || g.Groups[0].System != "crm" || g.Groups[1].Cause != "answered #" || g.Groups[1].Count != 2 || g.Groups[1].Partner != "meta" || g.Groups[1].Reason != "partner_error" || g.Groups[1].System != "delivery" || g.AsOf.IsZero() {
 		t.Errorf("%+v", g)
 	}
+	if d.into(d.get("dead/groups?max=1"), &g); len(g.Groups) != 1 || g.Groups[0].Count != 3 || g.More != 2 {
+		t.Errorf("the largest: %+v", g)
+	}
 	d.post("dead/delete?pipeline=crm-events", "")
 	if d.into(d.get("dead/groups"), &g); len(g.Groups) != 2 {
 		t.Errorf("after the discard: %+v", g)
@@ -316,6 +319,9 @@ func TestGroupsAreReadOnceForAllWhoLook(t *testing.T) {
 			if d.into(d.get("dead/groups"), &g); len(g.Groups) != 1 {
 				t.Errorf("%+v", g)
 			}
+		}
+		if d.into(d.get("dead/groups?max=1"), &g); len(g.Groups) != 1 || g.More != 0 {
+			t.Errorf("of one: %+v", g)
 		}
 		if n := letters.reads.Load(); n != 1 {
 			t.Errorf("20 who looked had them read %d times", n)

@@ -21,7 +21,7 @@ const (
 	ownersFresh  = 10 * time.Second
 	ownersOldest = time.Minute // where reading takes long
 	ownersWithin = 30 * time.Second
-	countWithin  = 300 * time.Millisecond // of one owner
+	countWithin  = 30 * time.Millisecond // of the dead letters of one owner
 )
 
 // waiting is whose jobs wait.

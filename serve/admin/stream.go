@@ -117,7 +117,7 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 		}, nil
 	case name == "dead" && a.deadLetters().Missing == "":
 		return func(ctx context.Context) (e api.StreamEvent, err error) {
-			g, err := a.groups(ctx, nil)
+			g, err := a.groups(ctx, &api.GroupsOf{})
 			e.Dead = &g
 			return e, err
 		}, nil

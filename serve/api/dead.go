@@ -12,8 +12,8 @@ import (
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
 		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer).OfEach()
-	GroupDead = operation.View[operation.None, DeadGroups]("groupDead", "dead/groups",
-		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. The counts are those of this moment, also right after a replay or a discard.").For(caller.Viewer).OfEach()
+	GroupDead = operation.View[GroupsOf, DeadGroups]("groupDead", "dead/groups",
+		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every five seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
@@ -71,9 +71,15 @@ type OneDead struct {
 	System   string `query:"system" help:"Its system; needed if two systems have the number." placeholder:"NAME"`
 }
 
+// GroupsOf chooses groups of dead letters.
+type GroupsOf struct {
+	Max int `query:"max" kong:"-" help:"At most this many, the largest."`
+}
+
 // DeadGroups are the dead letters by why they died.
 type DeadGroups struct {
 	Groups []DeadGroup `json:"groups"`           // at most 500, the largest first
+	More   int         `json:"more,omitempty"`   // groups that are left out, as no more were asked for
 	Other  int         `json:"other"`            // dead letters that are in none of them
 	Looked int         `json:"looked,omitempty"` // how many of the newest were looked at, where a store does not count them all
 	AsOf   time.Time   `json:"as_of"`

@@ -35,14 +35,6 @@ type deadPage struct {
 // groupsShown is how many groups of dead letters the list shows, the largest.
 const groupsShown = 10
 
-// Largest are the groups that are shown.
-func (p *deadPage) Largest() []api.DeadGroup {
-	return p.Groups.Has.Groups[:min(groupsShown, len(p.Groups.Has.Groups))]
-}
-
-// Rest is how many groups are not shown.
-func (p *deadPage) Rest() int { return len(p.Groups.Has.Groups) - len(p.Largest()) }
-
 // Of is the list of the dead letters of a group's pipeline and kind.
 func (p *deadPage) Of(g api.DeadGroup) string {
 	return page.Query(page.Address("dead"), url.Values{"system": {g.System}, "pipeline": {g.Pipeline}, "kind": {g.Kind}})
@@ -83,7 +75,7 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 	}
 	if p.All && len(p.Dead.Has.Items) > 0 && v.May(api.GroupDead.ID) {
 		p.Groups = page.Look(v, func(ctx context.Context) (api.DeadGroups, error) {
-			return api.GroupDead.Call(ctx, v.API, &operation.None{})
+			return api.GroupDead.Call(ctx, v.API, &api.GroupsOf{Max: groupsShown})
 		})
 	}
 	return &page.View{File: "dead", Live: v.Newest(), Title: "Dead letters", Section: "dead", Body: p}, nil

@@ -24,7 +24,7 @@ func showOwners(v *page.Visit) (*page.View, error) {
 	if err := api.ListOwners.Parse(v.Query(), &p.Filter); err != nil {
 		return nil, err
 	}
-	p.Filter.Max = 0
+	p.Filter.Max = ownersShown + 1
 	p.Owners = page.Look(v, func(context.Context) (all []api.WaitingOwner, err error) {
 		all, p.More, err = page.Gather(v, api.ListOwners, &p.Filter, ownersShown)
 		return all, err

@@ -16,8 +16,11 @@ import (
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
 
-// pageJobs are read at once for a listing.
-const pageJobs = 250
+// How many jobs are read at once for a listing: where few may be meant, about those of a bucket.
+const (
+	pageJobs = 250
+	lookJobs = 1000
+)
 
 // Stats implements queue.Inspector.
 func (s *Store) Stats(ctx context.Context, name string) (queue.Stats, error) {
@@ -124,6 +127,10 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 		if f.Max > 0 {
 			most = min(f.Max, pageJobs) // the first time: most filters choose nearly all
 		}
+		next := pageJobs
+		if f.Type != "" { // which is in the records alone
+			next = lookJobs
+		}
 		for more := true; more; more = at != "" {
 			p, err := s.page(ctx, name, shard, way, at, strconv.Itoa(most), string(f.State), newest, f.Tenant, before(f), strconv.Itoa(looks.Left()))
 			if err == nil {
@@ -132,7 +139,7 @@ func (s *Store) search(ctx context.Context, name string, shard int, f queue.Filt
 				}
 			}
 			if most -= len(p.jobs); most <= 0 {
-				most = pageJobs
+				most = next
 			}
 			if err == nil && p.passed > 0 {
 				on, _ := strconv.ParseUint(p.on, 10, 64) // a script wrote it

@@ -31,7 +31,7 @@ func (s *Store) Queues(ctx context.Context) (names []string, err error) {
 
 // Depths implements queue.Meter.
 func (s *Store) Depths(ctx context.Context, name string) (all []queue.Depth, err error) {
-	all, _, err = s.depths(ctx, name, 0)
+	all, _, err = s.depths(ctx, name, 0, 0)
 	return all, err
 }
 
@@ -177,7 +177,7 @@ func readStands(got []rueidis.RedisMessage) (n stands, err error) {
 func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue.Depth, err error) {
 	most = cmp.Or(most, 100)
 	if name != "" {
-		_, all, err = s.depths(ctx, name, 10*most)
+		_, all, err = s.depths(ctx, name, 10*most, most)
 		slices.SortFunc(all, rules.Deeper)
 		return all[:min(len(all), most)], err
 	}
@@ -236,13 +236,17 @@ func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, e
 	return all, nil
 }
 
-func (s *Store) depths(ctx context.Context, name string, tenants int) (priorities, of []queue.Depth, err error) {
+// depths measures a queue: of the first tenants of each priority, the deepest.
+func (s *Store) depths(ctx context.Context, name string, tenants, deepest int) (priorities, of []queue.Depth, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
+	if len(s.tags) > 1 { // one has its jobs in all
+		deepest = 0
+	}
 	byPriority, byTenant := map[uint8]*queue.Depth{}, map[string]*queue.Depth{}
 	for shard := range s.tags {
-		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants)).ToArray()
+		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants), strconv.Itoa(deepest)).ToArray()
 		if err != nil {
 			return nil, nil, failed(err, "measure queue %q", name)
 		}

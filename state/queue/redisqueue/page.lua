@@ -47,9 +47,11 @@ local function those(part, state)
   local of, is = sets(state)
   local found, chosen = {}, {}
   for _, name in ipairs(of) do
-    for i, score in ipairs(read('ZMSCORE', q.k .. name, part)) do found[i] = found[i] or score end
+    if is or call('EXISTS', q.k .. name) == 1 then
+      for i, score in ipairs(read('ZMSCORE', q.k .. name, part)) do found[i] = found[i] or score end
+    end
   end
-  if state == 'waiting' then
+  if state == 'waiting' and call('EXISTS', q.k .. 'out') == 1 then
     for i, out in ipairs(read('HMGET', q.k .. 'out', part)) do found[i] = found[i] or out end
   end
   for i, pos in ipairs(part) do
@@ -106,9 +108,10 @@ if ARGV[3] == 'after' or ARGV[3] == 'before' then
     local rest = {}
     for _, pos in ipairs(part) do
       local n = tonumber(pos)
-      if sign * n > sign * at and n <= newest then rest[#rest + 1] = pos end
+      if sign * n > sign * at and n <= newest then rest[#rest + 1] = sign * n end
     end
-    table.sort(rest, function(x, y) return sign * tonumber(x) < sign * tonumber(y) end)
+    table.sort(rest) -- numbers, and without a function: that is most of the work
+    for i, n in ipairs(rest) do rest[i] = string.format('%d', sign * n) end
     return rest
   end
   local function add(part)
@@ -172,21 +175,25 @@ else
 end
 local recs, late, fails = records(q, list), lates(q, list)
 local jobs, size = {}, 0
+
+-- told are what a command says of the positions of the list; nil: nothing, of a key that there is not.
+local function told(command, key)
+  return call('EXISTS', key) == 1 and read(command, key, list)
+end
+local out, delayed, completed, failed = told('HMGET', q.k .. 'out'), told('ZMSCORE', q.k .. 'delayed'), told('ZMSCORE', q.k .. 'completed'), told('ZMSCORE', q.k .. 'failed')
 for i, pos in ipairs(list) do
   local rec = recs[tonumber(pos)]
   if rec then
     local state, at = 'waiting', 0
-    if call('HEXISTS', q.k .. 'out', pos) == 1 then
+    if out and out[i] then
       state = 'leased'
-    else
-      for _, s in ipairs({'delayed', 'completed', 'failed'}) do
-        local score = call('ZSCORE', q.k .. s, pos)
-        if score then
-          state = s
-          if s == 'delayed' then at = tonumber(score) end
-          if s == 'completed' and not late[i] then late[i] = lateof(0, 1, 'd', floor(score / 1000), '') end -- see settle
-        end
-      end
+    elseif delayed and delayed[i] then
+      state, at = 'delayed', tonumber(delayed[i])
+    elseif completed and completed[i] then
+      state = 'completed'
+      late[i] = late[i] or lateof(0, 1, 'd', floor(completed[i] / 1000), '') -- see settle
+    elseif failed and failed[i] then
+      state = 'failed'
     end
     jobs[#jobs + 1] = pos
     jobs[#jobs + 1] = state
