@@ -3,8 +3,9 @@
 //
 // Queues and dead letters are filled by the calls by which the systems add them. Ten viewers load
 // page after page over HTTP, all of one kind at a time; a row has the median and the 95th percentile
-// beside its budget, and the bytes of the page, gzipped. Then jobs are added and worked on, in turns
-// with and without ten viewers who load a page each second and listen to the stream.
+// beside its budget, and the bytes of the page, gzipped. Then jobs are added and worked on, in turns:
+// alone; beside ten viewers, in a process of their own, who load a page each second and listen to the
+// stream, of copies of the product's answers; and with the same viewers of the product.
 package console
 
 import (
@@ -40,7 +41,7 @@ type options struct {
 }
 
 // Bench is the benchmark.
-var Bench = rounds.Bench{Name: "console", About: "pages of the console among ten million jobs, with ten viewers, and what they take from the product's own rate", Run: run}
+var Bench = rounds.Bench{Name: "console", About: "pages of the console among ten million jobs, with ten viewers, and what they take from the product's own rate", Run: run, Part: playPart}
 
 func run(ctx context.Context, args []string) (err error) {
 	var o options
@@ -77,10 +78,10 @@ func run(ctx context.Context, args []string) (err error) {
 	defer c.close()
 	t := rounds.Table[result, *result]{Flags: o.Flags, Title: fmt.Sprintf("%d jobs, %d dead letters, %d viewers, %s", o.jobs, o.dead, viewers, o.on),
 		Round: func(ctx context.Context, _ int, tell func(*result)) error {
-			if err := c.measure(ctx, &o, tell); err != nil {
+			if err := c.measure(ctx, s, &o, tell); err != nil {
 				return err
 			}
-			return c.compare(ctx, s.queues, &o, tell)
+			return c.compare(ctx, s, &o, tell)
 		}}
 	return t.Measure(ctx)
 }
@@ -88,27 +89,29 @@ func run(ctx context.Context, args []string) (err error) {
 // result is a row: a page, or the product's own work.
 type result struct {
 	rounds.Common
-	P50    float64 `json:"p50_ms,omitempty" better:"less"`
-	P95    float64 `json:"p95_ms,omitempty" better:"less"`
-	Budget float64 `json:"budget_ms,omitempty"` // of the 95th percentile
-	CPU    float64 `json:"cpu_us,omitempty" better:"less"`
-	Bytes  float64 `json:"bytes_gzipped,omitempty" better:"less"`
-	Rate   float64 `json:"per_second,omitempty" better:"more"`
-	Alone  float64 `json:"of_alone,omitempty" better:"more"` // its rate over that without viewers
+	P50     float64 `json:"p50_ms,omitempty" better:"less"`
+	P95     float64 `json:"p95_ms,omitempty" better:"less"`
+	Budget  float64 `json:"budget_ms,omitempty"` // of the 95th percentile
+	CPU     float64 `json:"cpu_us,omitempty" better:"less"`
+	Servers float64 `json:"servers_cpu_us,omitempty" better:"less"`
+	Bytes   float64 `json:"bytes_gzipped,omitempty" better:"less"`
+	Rate    float64 `json:"per_second,omitempty" better:"more"`
+	Alone   float64 `json:"of_alone,omitempty" better:"more"` // the rate of a turn over that of the turn before, of the row above
 }
 
-var head = figures.Head(40, "", "p50 ms", "p95 ms", "budget", "CPU µs", "gzipped", "jobs/s", "of alone")
+var head = figures.Head(56, "", "p50 ms", "p95 ms", "budget", "CPU µs", "servers", "gzipped", "jobs/s", "of above")
 
 // Head is the names above the columns of Line.
 func (*result) Head() string { return head }
 
 // Line is a row of the output.
 func (r *result) Line() string {
-	row := figures.NewRow(40, r.Name)
+	row := figures.NewRow(56, r.Name)
 	row.Cell("%.1f", r.P50)
 	row.Cell("%.1f", r.P95)
 	row.Cell("%.0f", r.Budget)
 	row.Cell("%.1f", r.CPU)
+	row.Cell("%.1f", r.Servers)
 	row.Cell("%.0f", r.Bytes)
 	row.Cell("%.0f", r.Rate)
 	row.Cell("%.3f", r.Alone)

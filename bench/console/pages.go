@@ -173,7 +173,7 @@ func (s *site) kinds(ctx context.Context) ([]kind, error) {
 }
 
 // measure loads each kind of page by ten viewers.
-func (s *site) measure(ctx context.Context, o *options, tell func(*result)) error {
+func (s *site) measure(ctx context.Context, st *stores, o *options, tell func(*result)) error {
 	kinds, err := s.kinds(ctx)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (s *site) measure(ctx context.Context, o *options, tell func(*result)) erro
 		if err != nil {
 			return err
 		}
-		figures.Note(&r.Problem, s.row(ctx, k, o.pages, r)) // the others are measured all the same
+		figures.Note(&r.Problem, s.row(ctx, st, k, o.pages, r)) // the others are measured all the same
 		stop()
 		if err := ctx.Err(); err != nil {
 			return err
@@ -209,7 +209,7 @@ func profiled(name string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, err
 }
 
-func (s *site) row(ctx context.Context, k kind, pages int, r *result) error {
+func (s *site) row(ctx context.Context, st *stores, k kind, pages int, r *result) error {
 	zipped, err := s.load(ctx, k.path, http.Header{"Accept-Encoding": {"gzip"}})
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (s *site) row(ctx context.Context, k kind, pages int, r *result) error {
 	var mu sync.Mutex
 	var all []time.Duration
 	var failed error
-	cpu := process.CPU(os.Getpid())
+	cpu, servers := process.CPU(os.Getpid()), st.cpu()
 	var wg sync.WaitGroup
 	for i := range viewers {
 		wg.Go(func() {
@@ -242,7 +242,7 @@ func (s *site) row(ctx context.Context, k kind, pages int, r *result) error {
 	if failed != nil {
 		return failed
 	}
-	r.CPU = process.Micros(process.CPU(os.Getpid())-cpu, len(all))
+	r.CPU, r.Servers = process.Micros(process.CPU(os.Getpid())-cpu, len(all)), process.Micros(st.cpu()-servers, len(all))
 	r.P50, r.P95, r.Bytes = figures.At(all, .5), figures.At(all, .95), float64(len(zipped))
 	return nil
 }

@@ -28,7 +28,20 @@ type stores struct {
 	queues  queue.Store
 	letters deadletter.Store
 	ends    []func() error
+	servers *process.Services // nil: there are none
 }
+
+// cpu is what the servers have used so far.
+func (s *stores) cpu() (all time.Duration) {
+	if s.servers != nil {
+		for _, name := range serverNames {
+			all += s.servers.CPU(name)
+		}
+	}
+	return all
+}
+
+var serverNames = []string{"redis", "postgres"}
 
 func (s *stores) close() (err error) {
 	for _, end := range slices.Backward(s.ends) {
@@ -46,13 +59,12 @@ func open(ctx context.Context, folder, on string) (s *stores, err error) {
 	case "sqlite":
 		err = s.inFile(ctx, folder)
 	case "redis", "postgres":
-		var servers *process.Services
-		if servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, "redis", "postgres"); err != nil {
+		if s.servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, serverNames...); err != nil {
 			return nil, err
 		}
-		s.ends = append(s.ends, func() error { servers.Stop(); return nil })
-		if err = s.inRedis(ctx, "redis://"+servers.Addr("redis")); err == nil && on == "postgres" {
-			err = s.inPostgres(ctx, "postgres://postgres@"+servers.Addr("postgres")+"/test?sslmode=disable")
+		s.ends = append(s.ends, func() error { s.servers.Stop(); return nil })
+		if err = s.inRedis(ctx, "redis://"+s.servers.Addr("redis")); err == nil && on == "postgres" {
+			err = s.inPostgres(ctx, "postgres://postgres@"+s.servers.Addr("postgres")+"/test?sslmode=disable")
 		}
 	default:
 		err = fmt.Errorf("-on is %q: want sqlite, redis or postgres", on)

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/rounds"
-	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -30,102 +28,114 @@ func squeezed(page string) (string, error) {
 	return b.String(), err
 }
 
-const withViewers = ", with viewers"
+// How work is measured, in turns.
+const (
+	worked      = "jobs added and worked on"
+	beside      = worked + ", beside viewers of copies"
+	withViewers = worked + ", with viewers"
+)
 
-// turns is how often work is measured with viewers, and without.
+// turns is how often each is measured.
 const turns = 5
 
-// compare adds jobs and works on them, in turns with and without viewers.
-func (s *site) compare(ctx context.Context, store queue.Store, o *options, tell func(*result)) error {
-	const name = "jobs added and worked on"
-	if o.turn <= 0 || !o.Wants(name) {
+// compare adds jobs and works on them, in turns: alone, beside viewers of copies, with viewers.
+func (s *site) compare(ctx context.Context, st *stores, o *options, tell func(*result)) error {
+	if o.turn <= 0 || !o.Wants(worked) {
 		return nil
 	}
-	src := store.Open("work", queue.Options{})
-	n := 0
-	work := func(until time.Time) (done int, err error) {
-		into := make([]*tidemill.Message, part)
-		for i := range into {
-			into[i] = new(tidemill.Message)
+	w := &worker{store: st.queues, from: st.queues.Open("work", queue.Options{})}
+	ways := []struct{ name, looking string }{{worked, ""}, {beside, atCopies}, {withViewers, atProduct}}
+	rates, costs, servers := make([][]float64, len(ways)), make([][]float64, len(ways)), make([][]float64, len(ways))
+	for turn := range turns {
+		for i, way := range ways {
+			file := ""
+			if turn == turns-1 {
+				file = o.ProfileOf(way.name)
+			}
+			t, err := s.turn(ctx, w, st, way.looking, o.turn, file)
+			if err != nil {
+				return err
+			}
+			n := float64(t.done)
+			rates[i], costs[i], servers[i] = append(rates[i], n/t.took.Seconds()), append(costs[i], t.own.Seconds()/n*1e6), append(servers[i], t.servers.Seconds()/n*1e6)
 		}
-		for time.Now().Before(until) {
-			all := make([]*tidemill.Message, part)
-			for i := range all {
-				all[i] = job(n, "work")
-				all[i].ID = fmt.Sprint("work-", n)
-				n++
-			}
-			if err := store.Add(ctx, all, nil); err != nil {
-				return done, err
-			}
-			for left := part; left > 0; {
-				got, err := src.Receive(ctx, into[:left])
-				if err != nil {
-					return done, err
-				}
-				ends := make([]tidemill.Settlement, got)
-				for i, m := range into[:got] {
-					ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
-				}
-				if err := src.Settle(ctx, ends); err != nil {
-					return done, err
-				}
-				left, done = left-got, done+got
-			}
-		}
-		return done, nil
 	}
-	var rates, costs [2][]float64 // without and with viewers
-	for i := range 2 * turns {
-		with := i % 2
-		look, stop := context.WithCancel(ctx)
-		file := ""
-		if i == 2*turns-1 {
-			file = o.ProfileOf(name + withViewers)
+	for i, way := range ways {
+		r := &result{Common: rounds.Common{Name: way.name}, Rate: figures.Median(rates[i]), CPU: figures.Median(costs[i]), Servers: figures.Median(servers[i])}
+		if i > 0 { // of the same turn, as the machine is not the same at all times
+			var of []float64
+			for turn, rate := range rates[i] {
+				of = append(of, rate/rates[i-1][turn])
+			}
+			r.Alone = figures.Median(of)
 		}
-		profile, err := profiled(file)
-		if err != nil {
-			stop()
-			return err
-		}
-		var wg sync.WaitGroup
-		if with == 1 {
-			s.watch(look, &wg)
-		}
-		began, cpu := time.Now(), process.CPU(os.Getpid())
-		done, err := work(began.Add(o.turn))
-		took, used := time.Since(began), process.CPU(os.Getpid())-cpu
-		profile()
-		stop()
-		wg.Wait()
-		if err != nil {
-			return err
-		}
-		rates[with] = append(rates[with], float64(done)/took.Seconds())
-		costs[with] = append(costs[with], used.Seconds()/float64(done)*1e6)
+		tell(r)
 	}
-	without, with := figures.Median(rates[0]), figures.Median(rates[1])
-	tell(&result{Common: rounds.Common{Name: name}, Rate: without, CPU: figures.Median(costs[0])})
-	tell(&result{Common: rounds.Common{Name: name + withViewers}, Rate: with, CPU: figures.Median(costs[1]), Alone: with / without})
 	return nil
 }
 
-// watch has ten viewers load a page each second and listen to the stream, until ctx ends.
-func (s *site) watch(ctx context.Context, wg *sync.WaitGroup) {
-	seen := []string{"/console/", "/console/queues", "/console/queues/queue-50", "/console/queues/queue-50/jobs", "/console/dead", "/console/owners"}
-	for i := range viewers {
-		wg.Go(func() { _, _ = s.load(ctx, admin.Prefix+"stream?topic=overview&topic=queue:queue-50", nil) })
-		wg.Go(func() {
-			tick := time.NewTicker(time.Second)
-			defer tick.Stop()
-			for n := i; ; n++ {
-				_, _ = s.load(ctx, seen[n%len(seen)], nil) // ctx ends it
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+// took is what a turn did and cost.
+type took struct {
+	done               int
+	took, own, servers time.Duration
+}
+
+// turn works for a time, while viewers look.
+func (s *site) turn(ctx context.Context, w *worker, st *stores, looking string, long time.Duration, file string) (t took, err error) {
+	if looking != "" {
+		p, err2 := s.watchers(ctx, looking)
+		if err2 != nil {
+			return t, err2
+		}
+		defer func() { err = errors.Join(err, p.Stop()) }()
 	}
+	profile, err := profiled(file)
+	if err != nil {
+		return t, err
+	}
+	defer profile()
+	began, own, servers := time.Now(), process.CPU(os.Getpid()), st.cpu()
+	t.done, err = w.work(ctx, began.Add(long))
+	t.took, t.own, t.servers = time.Since(began), process.CPU(os.Getpid())-own, st.cpu()-servers
+	return t, err
+}
+
+// worker adds jobs and works on them.
+type worker struct {
+	store queue.Store
+	from  tidemill.Source
+	n     int
+}
+
+func (w *worker) work(ctx context.Context, until time.Time) (done int, err error) {
+	into := make([]*tidemill.Message, part)
+	for i := range into {
+		into[i] = new(tidemill.Message)
+	}
+	for time.Now().Before(until) {
+		all := make([]*tidemill.Message, part)
+		for i := range all {
+			all[i] = job(w.n, "work")
+			all[i].ID = fmt.Sprint("work-", w.n)
+			w.n++
+		}
+		if err := w.store.Add(ctx, all, nil); err != nil {
+			return done, err
+		}
+		for left := part; left > 0; {
+			got, err := w.from.Receive(ctx, into[:left])
+			if err != nil {
+				return done, err
+			}
+			ends := make([]tidemill.Settlement, got)
+			for i, m := range into[:got] {
+				ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
+			}
+			if err := w.from.Settle(ctx, ends); err != nil {
+				return done, err
+			}
+			left, done = left-got, done+got
+		}
+	}
+	return done, nil
 }
