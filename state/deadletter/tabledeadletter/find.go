@@ -81,6 +81,9 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 // each calls do with the dead letters that the filter chooses, and for which more holds: the first Max
 // of all, and some more.
 func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
+	if q.Max > 0 && q.Pipeline == "" && q.Only == nil && q.State == "" && len(q.ids)+len(q.seqs) == 0 {
+		return q.numbered(tx, do, more...)
+	}
 	pipelines := []string{q.Pipeline}
 	if q.Pipeline == "" {
 		var err error
@@ -110,6 +113,24 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 		}
 	}
 	return q.merge(tx, lines, do)
+}
+
+// numbered is each for the dead letters of all pipelines, by their numbers.
+func (q *search) numbered(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
+	query := table.Query[Record]{By: "number", Back: q.Back, Most: min(q.Max, pageMax), Only: []string{"pipeline", "state", "seq", "deaths", "id", "kind"},
+		Where: append(append(where(&q.Filter), table.Cond{Field: "state", Op: "<", Value: account}), more...)}
+	for found := 0; ; query.Most = pageMax {
+		page, err := tx.Page(query)
+		for _, r := range page {
+			if query.After = r; q.match(r.fill()) {
+				do(r)
+				found++
+			}
+		}
+		if err != nil || len(page) < query.Most || found >= q.Max {
+			return err
+		}
+	}
 }
 
 // line is the dead letters of a pipeline in a state, as far as they were read.

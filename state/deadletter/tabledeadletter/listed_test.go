@@ -69,26 +69,29 @@ func TestAListingOfManyPipelinesReadsFewOfEach(t *testing.T) {
 	if err := s.Put(t.Context(), ls); err != nil {
 		t.Fatal(err)
 	}
-	for _, back := range []bool{false, true} {
-		whole, first := []int64{}, []int64{}
-		for l, err := range s.List(t.Context(), deadletter.Filter{Back: back}) {
-			if err != nil {
-				t.Fatal(err)
+	few := pipelines + 2*pipelines*(1+2*most/(2*pipelines)) + 4*most
+	for state, read := range map[deadletter.State]int{"": most, deadletter.Held: few} { // by their numbers; by pipeline and state
+		for _, back := range []bool{false, true} {
+			whole, first := []int64{}, []int64{}
+			for l, err := range s.List(t.Context(), deadletter.Filter{State: state, Back: back}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				whole = append(whole, l.Seq)
 			}
-			whole = append(whole, l.Seq)
-		}
-		c.Read = 0
-		for l, err := range s.List(t.Context(), deadletter.Filter{Back: back, Max: most}) {
-			if err != nil {
-				t.Fatal(err)
+			c.Read = 0
+			for l, err := range s.List(t.Context(), deadletter.Filter{State: state, Back: back, Max: most}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				first = append(first, l.Seq)
 			}
-			first = append(first, l.Seq)
-		}
-		if !slices.Equal(first, whole[:most]) {
-			t.Errorf("back %t: the first are %v, want %v", back, first, whole[:most])
-		}
-		if read := pipelines + 2*pipelines*(1+2*most/(2*pipelines)) + 4*most; c.Read > read {
-			t.Errorf("back %t: %d records are read; want %d at most", back, c.Read, read)
+			if !slices.Equal(first, whole[:most]) {
+				t.Errorf("state %q, back %t: the first are %v, want %v", state, back, first, whole[:most])
+			}
+			if c.Read > read {
+				t.Errorf("state %q, back %t: %d are read, want %d at most", state, back, c.Read, read)
+			}
 		}
 	}
 }

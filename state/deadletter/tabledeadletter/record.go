@@ -54,7 +54,7 @@ const apartMin = 2 << 10
 // Spec is the table of dead letters.
 func Spec() table.Spec[Record] {
 	type r = Record
-	return table.Spec[r]{Name: "deadletter", Orders: []table.Order{{Name: "state", By: []string{"pipeline", "state", "seq"}}}, Fields: []table.Field[r]{
+	return table.Spec[r]{Name: "deadletter", Orders: []table.Order{{Name: "state", By: []string{"pipeline", "state", "seq"}}, {Name: "number", By: []string{"seq"}}}, Fields: []table.Field[r]{
 		{Name: "key", At: func(r *r) any { return &r.key }},
 		{Name: "pipeline", At: func(r *r) any { return &r.Pipeline }},
 		{Name: "state", At: func(r *r) any { return &r.state }},
