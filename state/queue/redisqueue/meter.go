@@ -48,11 +48,12 @@ func (s *Store) Standing(ctx context.Context) ([]queue.Standing, error) {
 	return all, nil
 }
 
-// Questions about many queues: their scripts are sent together, each about a few, so that none holds
-// up what else Redis does.
+// Questions about many queues: their scripts are sent together, each about a few, so that the work of
+// queues, which is behind them, waits for little.
 const (
 	queuesAtOnce = 16 // of a script that counts
-	asked        = 64 // scripts that are under way
+	asked        = 8  // scripts of these that are under way
+	measured     = 2  // of those that look at the tenants of a queue
 )
 
 // standing says how some queues stand. Settings are those of the first shard, which decides.
@@ -187,7 +188,7 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue
 	}
 	of := make([][]queue.Depth, len(names))
 	var each errgroup.Group
-	each.SetLimit(asked)
+	each.SetLimit(measured)
 	for i, name := range names {
 		each.Go(func() (err error) { of[i], err = s.Tenants(ctx, name, most); return err })
 	}
