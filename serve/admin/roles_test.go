@@ -79,7 +79,7 @@ func wanted(h operation.Handler) caller.Role {
 
 // wholeOf are the operations that concern the whole instance, and need their role for all systems.
 // Those of a system concern that one, and all others what is of several systems.
-var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listDescriptions", "getDescription", "addDescription", "changeDescription", "removeDescription", "listAuditTrail", "checkAuditTrail",
+var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listDescriptions", "listDescriptionSettings", "getDescription", "addDescription", "changeDescription", "removeDescription", "listAuditTrail", "checkAuditTrail",
 	"listKeys", "makeKey", "revokeKey", "listUsers", "addUser", "setUserRole", "setUserPassword", "removeUser", "listTokens", "makeToken", "revokeToken", "listSessions", "endSession", "makeLink"}
 
 // concerns are what the operations are to concern.

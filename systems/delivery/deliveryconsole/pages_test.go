@@ -59,7 +59,10 @@ func (w *world) CloseCircuit(context.Context, string) error {
 	return nil
 }
 
-func (w *world) SwitchOff(context.Context, string) error { return nil }
+func (w *world) SwitchOff(context.Context, string) error {
+	w.Off = time.Now()
+	return nil
+}
 
 func (w *world) Describe(_ context.Context, name string) (*delivery.Description, error) {
 	if name != "ads" {
