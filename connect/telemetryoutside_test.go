@@ -40,8 +40,9 @@ func TestAnAckIsInTheTraceOfItsMessage(t *testing.T) {
 	if _, err := client.Receive(ctx, into); err != nil {
 		t.Fatal(err)
 	}
-	_, id, ok := strings.Cut(string(into[0].Payload), `"redis":{"payload":{"id":"`)
-	if id, _, ok = strings.Cut(id, `"`); !ok {
+	_, rest, _ := strings.Cut(string(into[0].Payload), `"redis":{"payload":{"id":"`)
+	id, _, ok := strings.Cut(rest, `"`)
+	if !ok {
 		t.Fatalf("the subscriber got %s", into[0].Payload)
 	}
 	if err := client.Publish(ctx, []mqttconn.Message{{Topic: "acks", QoS: 1, Payload: []byte(`{"id":"` + id + `","ack":true}`)}}); err != nil {

@@ -189,7 +189,7 @@ async function tour() {
   await c.close()
 }
 // A partner is described by forms: without script on a phone, with it on a desk.
-const tools = { context, login, seen, failures, base, address, token, partner, axe, shot: folder && (async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` })) }
+const tools = { context, login, seen, failures, base, address, token, partner, axe, shot: folder ? async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` }) : null }
 await describing({ ...tools, shot: null }, 'ads-1', false, { width: 320, height: 700 }).catch((e) => failures.push(`a description without script: ${e}`))
 await describing({ ...tools, shot: null }, 'ads-2', true, { width: 320, height: 700 }, 'dark').catch((e) => failures.push(`a description on a phone: ${e}`))
 await describing(tools, 'ads-3', true, { width: 1100, height: 680 }).catch((e) => failures.push(`a description: ${e}`))

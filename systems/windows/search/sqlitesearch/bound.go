@@ -3,6 +3,7 @@ package sqlitesearch
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,9 @@ func (s *Store) Bound(ctx context.Context, most int64, young time.Time) (string,
 	}
 	for _, name := range s.names {
 		t, err := s.table(name)
-		if err != nil {
+		if errors.Is(err, errSetup) {
+			return "", nil // the next time
+		} else if err != nil {
 			return "", err
 		}
 		days, err := s.days(ctx, t)

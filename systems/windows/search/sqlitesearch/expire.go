@@ -2,6 +2,7 @@ package sqlitesearch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,9 @@ func (s *Store) Expire(ctx context.Context, now time.Time) (gone []string, err e
 	for _, name := range s.names {
 		schema := s.schemas[name]
 		t, err := s.table(name)
-		if err != nil {
+		if errors.Is(err, errSetup) {
+			return gone, nil // the next time
+		} else if err != nil {
 			return gone, err
 		}
 		if schema.Keep == 0 {

@@ -156,6 +156,12 @@ func TestBeforeSetupNothingIsTaken(t *testing.T) {
 	if err := s.Health(t.Context()); !errors.Is(err, errSetup) {
 		t.Errorf("Health: %v", err)
 	}
+	if gone, err := s.Expire(t.Context(), time.Now()); gone != nil || err != nil {
+		t.Errorf("Expire: %v, %v", gone, err)
+	}
+	if gone, err := s.Bound(t.Context(), 1, time.Now()); gone != "" || err != nil {
+		t.Errorf("Bound: %q, %v", gone, err)
+	}
 }
 
 func TestAReplayWritesNothing(t *testing.T) {
