@@ -69,6 +69,7 @@ func TestWhatIsPrintedIsAsThePageShowsIt(t *testing.T) {
 		"another word":                 {"3 accepted", "3 refused", marks{numbersVary: true}, false},
 		"a line more":                  {"one", "one\ntwo", marks{}, false},
 		"a line less":                  {"one\ntwo", "one", marks{}, false},
+		"progress of what takes long":  {"3 accepted", "86465 events, 7938/s\n3 accepted", marks{}, true},
 		"any lines":                    {"one\n…\nfour", "one\ntwo\nthree\nfour", marks{}, true},
 		"any lines, the last missing":  {"one\n…\nfour", "one\ntwo\nthree", marks{}, false},
 		"any text":                     {"ask http://h: …", "ask http://h: EOF", marks{}, true},

@@ -104,12 +104,12 @@ func (f *Faults) Again(do func() error) error {
 	f.t.Helper()
 	for {
 		f.mu.Lock()
-		before, calls := f.n, f.calls+1
+		before, calls, first := f.n, f.calls+1, f.inside == 0
 		f.calls, f.inside = calls, f.inside+1
 		f.mu.Unlock()
 		err := do()
 		f.mu.Lock()
-		struck, alone := f.n > before, f.inside == 1 && f.calls == calls
+		struck, alone := f.n > before, first && f.calls == calls // else the fault may be of a call beside it
 		f.inside--
 		f.mu.Unlock()
 		if struck && alone && err == nil {
