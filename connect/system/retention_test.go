@@ -46,7 +46,7 @@ func TestStoresForgetOneAfterTheOtherAndRest(t *testing.T) {
 		if got := strings.Join(order, " "); got != "events events events warnings" {
 			t.Errorf("in the order %s", got)
 		}
-		if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "store=events removed=1500 took=3s") {
+		if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "store=events count=1500 took=3s") {
 			t.Errorf("the log says %q", got)
 		}
 		fs := h.Retained()
