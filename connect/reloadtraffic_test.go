@@ -125,7 +125,7 @@ func settled(t *testing.T, in *Instance, system string) {
 		for _, part := range strings.Split(last, `"in_flight":`)[1:] {
 			waiting = waiting || part[0] != '0'
 		}
-		if !waiting && strings.HasPrefix(last, `{"balanced":true`) {
+		if !waiting && strings.Contains(last, `"balanced":true`) && !strings.Contains(last, `"balanced":false`) {
 			return
 		}
 	}
