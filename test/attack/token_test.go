@@ -225,7 +225,7 @@ func TestAThousandWrongTokens(t *testing.T) {
 	if int(wrong) != answers[401] || int(slowed) != answers[429] {
 		t.Errorf("the metrics have %v and %v, the answers were %v", wrong, slowed, answers)
 	}
-	if log := a.Log(); !strings.Contains(log, "wrong tokens from one address") || !strings.Contains(log, "127.0.0.1") || strings.Contains(log, right[:20]) {
+	if log := a.Log(); !strings.Contains(log, "wrong tokens or keys from one address") || !strings.Contains(log, "127.0.0.1") || strings.Contains(log, right[:20]) {
 		t.Errorf("the log has\n%s", log)
 	}
 	a.serves("guessed", 3)
