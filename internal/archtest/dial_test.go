@@ -4,12 +4,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 // dials are what makes clients and connections, by import path. Everything else that does is a
@@ -113,21 +114,7 @@ func dialing(name string, src any) ([]string, error) {
 func TestClientsAreMadeInTheirRoomsOnly(t *testing.T) {
 	root := filepath.Join("..", "..")
 	seen := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		switch name := d.Name(); {
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" || notProduct(rel)):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
+	err := gofiles.Walk(root, notProduct, func(rel, path string) error {
 		found, err := dialing(path, nil)
 		if err != nil {
 			return err

@@ -12,13 +12,14 @@ package archtest
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 const module = "github.com/tidemill/tidemill"
@@ -33,24 +34,12 @@ func packages(t *testing.T) []pkg {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	found := map[string]map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch name := d.Name(); {
-		case err != nil:
-			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	err := gofiles.Walk(root, nil, func(rel, file string) error {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		if rel = filepath.ToSlash(rel); rel == "." {
+		if rel = path.Dir(rel); rel == "." {
 			rel = ""
 		}
 		if found[rel] == nil {

@@ -4,13 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 // generalRooms are those that know systems by their registration alone.
@@ -66,18 +67,11 @@ func TestSystemsAreNamedByTheirRegistration(t *testing.T) {
 			systems = append(systems, e.Name())
 		}
 	}
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		if rel = filepath.ToSlash(rel); d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || !generalRooms(rel) {
+	err = gofiles.Walk(root, nil, func(rel, file string) error {
+		if !generalRooms(rel) {
 			return nil
 		}
-		found, err := naming(path, nil, systems)
+		found, err := naming(file, nil, systems)
 		if len(found) > 0 {
 			t.Errorf("%s names %q: ask a system by its registration (connect/system)", rel, found)
 		}

@@ -4,10 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 // mayOnlyServeBackends are the exported functions of roles that no other package uses, and why
@@ -88,21 +90,8 @@ func rolesIn(name string, src any, dir string) (use roleUse, err error) {
 func TestRolesExportWhatOthersUse(t *testing.T) {
 	root := filepath.Join("..", "..")
 	exports, uses := map[string]bool{}, map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		switch name := d.Name(); {
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata"):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		rel, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		use, err := rolesIn(path, nil, filepath.ToSlash(rel))
+	err := gofiles.Walk(root, nil, func(rel, file string) error {
+		use, err := rolesIn(file, nil, path.Dir(rel))
 		for _, name := range use.exports {
 			exports[name] = true
 		}

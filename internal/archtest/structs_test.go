@@ -5,10 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 // mostFields is how many fields a struct may have. One with more has several duties, of which
@@ -70,21 +71,7 @@ func wide(name string, src any) ([]wideStruct, error) {
 func TestStructsHaveFewFields(t *testing.T) {
 	root := filepath.Join("..", "..")
 	seen := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		switch name := d.Name(); {
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" || notProduct(rel) || rel == "sim" || describes(rel)):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
+	err := gofiles.Walk(root, func(rel string) bool { return notProduct(rel) || rel == "sim" || describes(rel) }, func(rel, path string) error {
 		found, err := wide(path, nil)
 		for _, s := range found {
 			of := rel + " " + s.name

@@ -5,11 +5,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidemill/tidemill/internal/gofiles"
 )
 
 // methods of slog.Logger that write a record, with the place of the message among their arguments.
@@ -33,21 +33,7 @@ var mayLog = map[string]string{
 // Find finds the records in the source of the product below a folder, and what is wrong with them,
 // each as "file:line: what".
 func Find(root string) (all []Record, wrong []string, err error) {
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		switch name := d.Name(); {
-		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" || !product(rel)):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
+	err = gofiles.Walk(root, func(rel string) bool { return !product(rel) }, func(rel, path string) error {
 		some, bad, err := find(rel, path, nil)
 		all, wrong = append(all, some...), append(wrong, bad...)
 		return err
