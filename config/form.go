@@ -111,8 +111,8 @@ var (
 	wordForm = regexp.MustCompile(`[A-Za-z0-9_]+`)
 )
 
-// Mistakes are the lines of an error of which the element of a kind and a name is the cause, each
-// with the setting that it is of. Given are the settings that were given, in JSON.
+// Mistakes are the lines of an error that the element of a kind and a name causes, each with the
+// setting that it is of. Given are the settings that were given, in JSON.
 func (c *Loaded) Mistakes(kind, name string, given []byte, err error) (all []Mistake) {
 	settings := c.SettingsOf(kind)
 	var values map[string]any

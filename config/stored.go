@@ -224,8 +224,8 @@ func Merged(to, patch any) any {
 
 var secretType = reflect.TypeFor[tidemill.Secret]()
 
-// sha256Of is how the name of a setting ends that has the SHA-256 of the keys of another one.
-const sha256Of = "_sha256"
+// HashesOf is the name of the setting that has the SHA-256 of the keys of another one.
+func HashesOf(keys string) string { return keys + "_sha256" }
 
 func isSecret(t reflect.Type) bool {
 	return t == secretType || t.Kind() == reflect.Slice && t.Elem() == secretType
@@ -233,7 +233,7 @@ func isSecret(t reflect.Type) bool {
 
 // hashed says whether the SHA-256 of a setting's keys are kept.
 func hashed(members []member, name string) bool {
-	return slices.ContainsFunc(members, func(m member) bool { return m.name == name+sha256Of })
+	return slices.ContainsFunc(members, func(m member) bool { return m.name == HashesOf(name) })
 }
 
 // withoutSecrets puts hashes in the place of keys, and refuses other secrets. What has another form
@@ -254,7 +254,7 @@ func withoutSecrets(t reflect.Type, is map[string]any) error {
 		if !secret || v == nil {
 			continue
 		}
-		hashes := m.name + sha256Of
+		hashes := HashesOf(m.name)
 		if !hashed(members, m.name) {
 			return fmt.Errorf("%s: secrets are not kept in the database: name the variables that have them, in %s_env", m.name, m.name)
 		}

@@ -381,11 +381,7 @@ func (i *Instance) changed(ctx context.Context, c *admin.DescriptionChange, list
 // mistaken is a problem that names the settings of a change in which its cause is.
 func (i *Instance) mistaken(c *admin.DescriptionChange, p *operation.Problem, cause error) error {
 	for _, m := range i.InForce().Mistakes(c.Kind, c.Name, c.Patch, cause) {
-		pointer := ""
-		if m.Setting != "" {
-			pointer = "/" + strings.ReplaceAll(m.Setting, ".", "/") // no setting has a slash or a tilde in its name
-		}
-		p.Errors = append(p.Errors, operation.Mistake{Pointer: pointer, Detail: m.Text})
+		p.Errors = append(p.Errors, operation.MistakeAt(m.Setting, m.Text))
 	}
 	return p
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console/page"
@@ -110,7 +112,7 @@ func (d *describing) send(v *page.Visit, check bool) (api.DescriptionChanged, er
 	for _, s := range d.settings {
 		value, is, err := changedSetting(&s, d.was, d.typed(v, &s))
 		if err != nil {
-			wrong = append(wrong, operation.Mistake{Pointer: pointerOf(s.Name), Detail: err.Error()})
+			wrong = append(wrong, operation.MistakeAt(s.Name, err.Error()))
 		} else if is {
 			put(patch, s.Name, value)
 		}
@@ -145,7 +147,7 @@ func (d *describing) send(v *page.Visit, check bool) (api.DescriptionChanged, er
 // setting, which a patch replaces.
 func (d *describing) withHashes(v *page.Visit, patch map[string]any) {
 	for _, s := range d.settings {
-		if hashes := d.setting(s.Name + "_sha256"); s.Secret && hashes != nil && patch[s.Name] != nil {
+		if hashes := d.setting(config.HashesOf(s.Name)); s.Secret && hashes != nil && patch[s.Name] != nil {
 			if all := lines(d.typed(v, hashes)); len(all) > 0 {
 				patch[hashes.Name] = all
 			}
@@ -153,7 +155,7 @@ func (d *describing) withHashes(v *page.Visit, patch map[string]any) {
 	}
 }
 
-// withoutGroups takes a group away of which every setting is taken away.
+// withoutGroups takes a group away whose settings are all taken away.
 func (d *describing) withoutGroups(v *page.Visit, patch map[string]any) {
 	for group := range patch {
 		empty := raw(d.was, group) != nil
@@ -218,7 +220,7 @@ func (d *describing) wrong(q *page.Question) {
 	q.Wrong = "Nothing was changed:"
 	for _, m := range d.problem.Errors {
 		where := page.Link{Text: m.Detail}
-		if name := nameOf(m.Pointer); d.setting(name) != nil {
+		if name := m.Setting(); d.setting(name) != nil {
 			where.Href = "#in-" + fieldOf + name
 			if !strings.HasPrefix(m.Detail, name) {
 				where.Text = name + ": " + m.Detail
@@ -252,11 +254,11 @@ func (d *describing) groups(v *page.Visit, conflict bool) []page.Group {
 func (d *describing) input(v *page.Visit, s *api.DescriptionSetting, conflict bool) page.Input {
 	i := page.Input{Name: fieldOf + s.Name, Label: s.Name, Auto: "off", Optional: true, Lines: linesOf[s.Kind], Help: helpOf(s)}
 	switch s.Kind {
-	case "truth":
+	case config.KindTruth:
 		i.Choices = []string{"", "true", "false"}
-	case "whole":
+	case config.KindWhole:
 		i.Mode = "numeric"
-	case "number":
+	case config.KindNumber:
 		i.Mode = "decimal"
 	}
 	i.Value, i.Set = fieldText(s, d.was), hides(s, d.was)
@@ -271,7 +273,7 @@ func (d *describing) input(v *page.Visit, s *api.DescriptionSetting, conflict bo
 	}
 	if d.problem != nil {
 		for _, m := range d.problem.Errors {
-			if nameOf(m.Pointer) == s.Name {
+			if m.Setting() == s.Name {
 				i.Error = m.Detail
 			}
 		}
@@ -280,17 +282,17 @@ func (d *describing) input(v *page.Visit, s *api.DescriptionSetting, conflict bo
 }
 
 // linesOf is how many lines a field has of the kinds that have some.
-var linesOf = map[string]int{"list": 2, "names": 3, "groups": 5}
+var linesOf = map[string]int{config.KindList: 2, config.KindNames: 3, config.KindGroups: 5}
 
 // helpOf is what a setting is, and what it is written like.
 func helpOf(s *api.DescriptionSetting) string {
 	form := map[string]string{
-		"list":     "One on each line.",
-		"names":    "NAME: VALUE, one on each line. A value that is shown as " + hidden + " is set: leave it so to keep it.",
-		"groups":   "In YAML, as in the file: " + s.Form + ".",
-		"duration": "A duration such as 10s, 24h or 7d.",
-		"whole":    "A whole number.",
-		"number":   "A number.",
+		config.KindList:     "One on each line.",
+		config.KindNames:    "NAME: VALUE, one on each line. A value that is shown as " + urlsecret.Hidden + " is set: leave it so to keep it.",
+		config.KindGroups:   "In YAML, as in the file: " + s.Form + ".",
+		config.KindDuration: "A duration such as 10s, 24h or 7d.",
+		config.KindWhole:    "A whole number.",
+		config.KindNumber:   "A number.",
 	}[s.Kind]
 	if s.Secret {
 		form = "One on each line, added to those that there are. They are not shown: their SHA-256 is kept."

@@ -10,11 +10,10 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 	"github.com/tidemill/tidemill/serve/api"
 )
-
-// hidden stands in descriptions for what may be a secret.
-const hidden = "[secret]"
 
 // settingText is the value of a setting in a description, as a form has it.
 func settingText(s *api.DescriptionSetting, description json.RawMessage) string {
@@ -23,7 +22,7 @@ func settingText(s *api.DescriptionSetting, description json.RawMessage) string 
 		return ""
 	}
 	switch s.Kind {
-	case "list":
+	case config.KindList:
 		var all []any
 		if json.Unmarshal(value, &all) != nil {
 			return string(value)
@@ -33,14 +32,14 @@ func settingText(s *api.DescriptionSetting, description json.RawMessage) string 
 			texts = append(texts, fmt.Sprint(v))
 		}
 		return strings.Join(texts, "\n")
-	case "names":
+	case config.KindNames:
 		all := textsOf(value)
 		var texts []string
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			texts = append(texts, name+": "+quotedValue(all[name]))
 		}
 		return strings.Join(texts, "\n")
-	case "groups":
+	case config.KindGroups:
 		text, err := yaml.JSONToYAML(value)
 		if err != nil {
 			return string(value)
@@ -56,7 +55,7 @@ func settingText(s *api.DescriptionSetting, description json.RawMessage) string 
 
 // hides says whether a text is not shown, or not all of it, so that a field cannot have it.
 func hides(s *api.DescriptionSetting, description json.RawMessage) bool {
-	return s.Kind == "text" && strings.Contains(settingText(s, description), hidden)
+	return s.Kind == config.KindText && strings.Contains(settingText(s, description), urlsecret.Hidden)
 }
 
 // fieldText is what the field of a setting has.
@@ -103,32 +102,32 @@ func changedSetting(s *api.DescriptionSetting, was json.RawMessage, text string)
 	switch before := fieldText(s, was); {
 	case text == before:
 		return nil, false, nil
-	case s.Kind == "names":
+	case s.Kind == config.KindNames:
 		return changedNames(textsOf(raw(was, s.Name)), text)
 	case text == "":
 		return nil, true, nil
-	case strings.Contains(text, hidden) && s.Kind == "text":
-		return nil, false, fmt.Errorf("%s stands for what is not shown, and cannot be kept: write all of it, or leave this empty", hidden)
+	case strings.Contains(text, urlsecret.Hidden) && s.Kind == config.KindText:
+		return nil, false, fmt.Errorf("%s stands for what is not shown, and cannot be kept: write all of it, or leave this empty", urlsecret.Hidden)
 	}
 	value, err = settingValue(s, text)
 	return value, err == nil, err
 }
 
-// settingValue reads the text of a field. What is no value of the setting stays a text, of which the
-// check says what is wanted.
+// settingValue reads the text of a field. What is no value of the setting stays a text: the check of the
+// description says what is wanted.
 func settingValue(s *api.DescriptionSetting, text string) (any, error) {
 	switch s.Kind {
-	case "list":
+	case config.KindList:
 		return lines(text), nil
-	case "truth":
+	case config.KindTruth:
 		if text == "true" || text == "false" {
 			return text == "true", nil
 		}
-	case "whole", "number":
+	case config.KindWhole, config.KindNumber:
 		if json.Valid([]byte(text)) {
 			return json.Number(text), nil
 		}
-	case "groups":
+	case config.KindGroups:
 		value, err := yaml.YAMLToJSON([]byte(text))
 		if err == nil && !bytes.HasPrefix(bytes.TrimSpace(value), []byte("[")) {
 			err = fmt.Errorf("it is no list")
@@ -160,11 +159,11 @@ func changedNames(was map[string]string, text string) (any, bool, error) {
 	patch := map[string]any{}
 	for name, value := range now {
 		before, there := was[name]
-		secret := strings.Contains(before, hidden)
+		secret := strings.Contains(before, urlsecret.Hidden)
 		switch {
 		case there && value == before, secret && value == "":
-		case strings.Contains(value, hidden):
-			return nil, false, fmt.Errorf("%s: %s stands for what is not shown, and cannot be kept: write all of its value", name, hidden)
+		case strings.Contains(value, urlsecret.Hidden):
+			return nil, false, fmt.Errorf("%s: %s stands for what is not shown, and cannot be kept: write all of its value", name, urlsecret.Hidden)
 		default:
 			patch[name] = value
 		}
@@ -193,12 +192,4 @@ func put(patch map[string]any, path string, value any) {
 		patch[name] = group
 	}
 	put(group, rest, value)
-}
-
-// pointerOf is where a setting is in a body, as problems say it.
-func pointerOf(name string) string { return "/" + strings.ReplaceAll(name, ".", "/") }
-
-// nameOf is the setting of a pointer.
-func nameOf(pointer string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", ".")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // LoginAgain is the type of the problem that a login is too old for an operation.
@@ -21,13 +22,27 @@ type Problem struct {
 	Trace    string          `json:"trace_id,omitempty"`    // of the trace that the request is part of, as its traceparent says
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
-	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the body, as far as it is known of which part of it
+	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the body, with the part of it that is wrong, where that is known
 }
 
 // Mistake is something wrong with a body.
 type Mistake struct {
 	Pointer string `json:"pointer,omitempty"` // to the part of the body, as JSON has it (RFC 6901): /queue/full; none: it is of no single one
 	Detail  string `json:"detail"`            // a sentence that says what is wanted
+}
+
+// MistakeAt is a mistake in the setting of a path: queue.full; empty: it is of no single one. No setting has
+// a slash or a tilde in its name.
+func MistakeAt(setting, detail string) Mistake {
+	if setting == "" {
+		return Mistake{Detail: detail}
+	}
+	return Mistake{Pointer: "/" + strings.ReplaceAll(setting, ".", "/"), Detail: detail}
+}
+
+// Setting is the path of the setting that it is in; empty: it is of no single one.
+func (m Mistake) Setting() string {
+	return strings.ReplaceAll(strings.TrimPrefix(m.Pointer, "/"), "/", ".")
 }
 
 // Refuse is a problem with a status of HTTP.
