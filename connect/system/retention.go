@@ -92,14 +92,14 @@ func (r *retained) forget(ctx context.Context, now func() time.Time) (sum int64,
 			return sum, worked, err
 		}
 		if more {
-			rest(ctx, retainRest*took)
+			Rest(ctx, retainRest*took)
 		}
 	}
 	return sum, worked, nil
 }
 
-// rest leaves the store to others.
-func rest(ctx context.Context, d time.Duration) {
+// Rest waits, so that others have the store meanwhile, or until ctx ends.
+func Rest(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -93,16 +93,22 @@ func (s *Store) slices(ctx context.Context) (all []slice, have int64, err error)
 }
 
 // newest is the time of a partition's last event. The server has it beside the data.
-func (s *Store) newest(ctx context.Context, partition string) (at time.Time, err error) {
-	rows, err := s.conn.Query(ctx, "SELECT toInt64(toUnixTimestamp64Milli(toDateTime64(max(timestamp), 3))) FROM "+s.names.events+" WHERE _partition_id = {id:String}", clickhousehttp.Param("id", partition))
+func (s *Store) newest(ctx context.Context, partition string) (time.Time, error) {
+	at, err := s.number(ctx, "SELECT toInt64(toUnixTimestamp64Milli(toDateTime64(max(timestamp), 3))) FROM "+s.names.events+" WHERE _partition_id = {id:String}", clickhousehttp.Param("id", partition))
+	return time.UnixMilli(at), err
+}
+
+// number is the one number that a query selects; 0: it selects nothing.
+func (s *Store) number(ctx context.Context, query string, args ...clickhousehttp.Arg) (n int64, err error) {
+	rows, err := s.conn.Query(ctx, query, args...)
 	if err != nil {
-		return at, err
+		return 0, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		at = time.UnixMilli(rows.Int64())
+		n = rows.Int64()
 	}
-	return at, rows.Err()
+	return n, rows.Err()
 }
 
 // BoundWarnings implements warehouse.WarningBounder. It deletes whole seconds, and only where there are a
@@ -115,26 +121,15 @@ func (s *Store) BoundWarnings(ctx context.Context, most int) (n int64, more bool
 }
 
 func (s *Store) boundWarnings(ctx context.Context, most int64) (int64, error) {
-	count := func(q string) (n int64, err error) {
-		rows, err := s.conn.Query(ctx, q)
-		if err != nil {
-			return 0, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			n = rows.Int64()
-		}
-		return n, rows.Err()
-	}
-	have, err := count("SELECT toInt64(count()) FROM " + s.names.warnings)
+	have, err := s.number(ctx, "SELECT toInt64(count()) FROM "+s.names.warnings)
 	if err != nil || have <= most+most/10 {
 		return 0, err
 	}
-	from, err := count(fmt.Sprintf("SELECT toInt64(toUnixTimestamp(timestamp)) FROM %s ORDER BY timestamp DESC LIMIT 1 OFFSET %d", s.names.warnings, most-1))
+	from, err := s.number(ctx, fmt.Sprintf("SELECT toInt64(toUnixTimestamp(timestamp)) FROM %s ORDER BY timestamp DESC LIMIT 1 OFFSET %d", s.names.warnings, most-1))
 	if err != nil {
 		return 0, err
 	}
-	gone, err := count(fmt.Sprintf("SELECT toInt64(count()) FROM %s WHERE timestamp < toDateTime(%d)", s.names.warnings, from))
+	gone, err := s.number(ctx, fmt.Sprintf("SELECT toInt64(count()) FROM %s WHERE timestamp < toDateTime(%d)", s.names.warnings, from))
 	if err != nil || gone == 0 {
 		return 0, err
 	}

@@ -288,15 +288,7 @@ func (s *Store) Count(ctx context.Context, project uuid.UUID) (n int64, err erro
 		query += " WHERE project_id = {project:UUID}"
 		args = append(args, clickhousehttp.Param("project", project.String()))
 	}
-	rows, err := s.conn.Query(ctx, query, args...)
-	if err == nil {
-		defer rows.Close()
-		if rows.Next() {
-			n = rows.Int64()
-		}
-		err = rows.Err()
-	}
-	if err != nil {
+	if n, err = s.number(ctx, query, args...); err != nil {
 		return 0, fmt.Errorf("count events: %w", err)
 	}
 	return n, nil

@@ -17,10 +17,7 @@ func (s *Store) Bound(ctx context.Context, most int64, young time.Time) (string,
 		return "", err
 	}
 	var all []search.Daily
-	var where []struct {
-		t   *table
-		day string
-	}
+	where := map[string]tableDay{} // by the names of the days
 	for _, name := range s.names {
 		t, err := s.table(name)
 		if errors.Is(err, errSetup) {
@@ -33,25 +30,24 @@ func (s *Store) Bound(ctx context.Context, most int64, young time.Time) (string,
 			return "", fmt.Errorf("look how much the days of %s have: %w", name, err)
 		}
 		for day, d := range days {
-			all = append(all, d)
-			where = append(where, struct {
-				t   *table
-				day string
-			}{t, day})
+			all, where[d.Name] = append(all, d), tableDay{t, day}
 		}
 	}
 	old, err := search.Oldest(all, most, young)
 	if old == nil {
 		return "", err
 	}
-	for i := range all {
-		if &all[i] == old {
-			if err := s.removeDay(ctx, where[i].t, where[i].day); err != nil {
-				return "", fmt.Errorf("remove %s to make room: %w", old.Name, err)
-			}
-		}
+	at := where[old.Name]
+	if err := s.removeDay(ctx, at.t, at.day); err != nil {
+		return "", fmt.Errorf("remove %s to make room: %w", old.Name, err)
 	}
 	return old.Name, nil
+}
+
+// tableDay is a day of a table.
+type tableDay struct {
+	t   *table
+	day string
 }
 
 // days are a family's days, by their names.
