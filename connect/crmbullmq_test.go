@@ -12,24 +12,31 @@ import (
 	"github.com/tidemill/tidemill/source/bullmqsource/bullmqtest"
 )
 
-// withBullMQ is CRM that takes events from a queue of real BullMQ.
-func withBullMQ(t *testing.T, more map[string]string) (*crmWorld, *bullmqtest.Peer) {
+// bullMQ is a queue of real BullMQ that a test has for itself, at the URL and the prefix of its Redis.
+func bullMQ(t *testing.T, queue string) (raw, prefix string, peer *bullmqtest.Peer) {
 	t.Helper()
 	testenv.Need(t)
-	raw, prefix := testenv.Redis(t), testenv.Name("bull")
+	raw, prefix = testenv.Redis(t), testenv.Name("bull")
 	address, err := url.Parse(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := map[string]string{"TIDEMILL_CRM_BULLMQ_URL": raw, "TIDEMILL_CRM_BULLMQ_PREFIX": prefix}
-	for name, value := range more {
-		settings[name] = value
-	}
-	peer := bullmqtest.Start(t, "bullmq-six", address, prefix, "crm-events")
+	peer = bullmqtest.Start(t, "bullmq-six", address, prefix, queue)
 	t.Cleanup(func() {
 		_, _ = peer.Try("queue", "pause")
 		_, _ = peer.Try("queue", "obliterate", map[string]any{"force": true})
 	})
+	return raw, prefix, peer
+}
+
+// withBullMQ is CRM that takes events from a queue of real BullMQ.
+func withBullMQ(t *testing.T, more map[string]string) (*crmWorld, *bullmqtest.Peer) {
+	t.Helper()
+	raw, prefix, peer := bullMQ(t, "crm-events")
+	settings := map[string]string{"TIDEMILL_CRM_BULLMQ_URL": raw, "TIDEMILL_CRM_BULLMQ_PREFIX": prefix}
+	for name, value := range more {
+		settings[name] = value
+	}
 	return newCRM(t, settings), peer
 }
 

@@ -1,40 +1,22 @@
 package connect
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/telemetry/telemetrytest"
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/source/bullmqsource/bullmqtest"
 )
 
 // The subscriber's acks come back by MQTT: each is a span of the tree of its message.
 func TestAnAckIsInTheTraceOfItsMessage(t *testing.T) {
 	c := telemetrytest.New(t)
-	addr := "127.0.0.1:" + freePort(t)
-	in := open(t, settings(t, "bridge.broker.listen", addr, "bridge.broker.user", "device", "bridge.broker.password", "canary", "bridge.mqtt.publish_topic", "out", "bridge.mqtt.subscribe_topic", "acks", "telemetry.endpoint", c.URL), Options{Systems: []string{"bridge"}})
-	defer in.Close()
-	stop := running(t, in, nil)
-	defer stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	client, err := mqttconn.Open(ctx, []string{"tcp://" + addr}, mqttconn.Options{User: "device", Password: tidemill.NewSecret("canary")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = client.Close(ctx) }()
-	if err := client.Subscribe(ctx, mqttconn.Subscription{Filter: "out", QoS: 1}); err != nil {
-		t.Fatal(err)
-	}
+	ctx, in, client := bridged(t, c, "out", "bridge.mqtt.publish_topic", "out", "bridge.mqtt.subscribe_topic", "acks")
 	follow(t, in, "/api/v1/bridge/entries", `{"a":1}`, nil)
 	into := make([]mqttconn.Delivery, 1)
 	if _, err := client.Receive(ctx, into); err != nil {
@@ -80,19 +62,12 @@ func telemetryOf(trace string) map[string]any {
 }
 
 func TestATraceGoesFromBullMQToThePartner(t *testing.T) {
-	testenv.Need(t)
-	raw, prefix := testenv.Redis(t), testenv.Name("bull")
-	address, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	peer := bullmqtest.Start(t, "bullmq-six", address, prefix, "events")
-	t.Cleanup(func() { _, _ = peer.Try("queue", "obliterate", map[string]any{"force": true}) })
+	raw, prefix, peer := bullMQ(t, "events")
 	c, p := telemetrytest.New(t), newPartner(t)
 	delivering(t, p, sentTo(c, "TIDEMILL_DELIVERY_BULLMQ_URL", raw, "TIDEMILL_DELIVERY_BULLMQ_PREFIX", prefix))
 	const other = "1af7651916cd43dd8448eb211c80319d"
 	for i, trace := range []string{tracedKey, strings.Replace(tracedKey, sendersTrace, other, 1)} { // in one batch, perhaps
-		peer.Do("queue", "add", "event", map[string]any{"eventType": "page_view", "timestamp": "2026-01-15T10:00:00Z", "siteId": "shop", "eventId": "0190f3c2-0000-7000-8000-0000000000c" + string(rune('1'+i)), "context": map[string]any{"page": map[string]any{"url": "https://shop.example/"}}}, telemetryOf(trace))
+		peer.Do("queue", "add", "event", pageView("0190f3c2-0000-7000-8000-0000000000c"+string(rune('1'+i))), telemetryOf(trace))
 	}
 	for _, trace := range []string{sendersTrace, other} {
 		got := c.UntilNamed(t, trace, "process delivery-bullmq", "process ingest.standard", "process s2s.p", "POST")

@@ -62,23 +62,31 @@ func TestATraceGoesToTheWarehouse(t *testing.T) {
 	isTree(t, got, "POST /batch/ (server) under "+sendersSpan+"\n  process analytics (consumer)\n")
 }
 
-func TestATraceGoesToTheSubscriberOfTheBridge(t *testing.T) {
-	c := telemetrytest.New(t)
+// bridged is a bridge with its own broker whose traces a collector gets, and a client that has subscribed to
+// the topics of a filter. Settings may follow.
+func bridged(t *testing.T, c *telemetrytest.Collector, filter string, more ...string) (context.Context, *Instance, *mqttconn.Client) {
+	t.Helper()
 	addr := "127.0.0.1:" + freePort(t)
-	in := open(t, settings(t, "bridge.broker.listen", addr, "bridge.broker.user", "device", "bridge.broker.password", "canary", "telemetry.endpoint", c.URL), Options{Systems: []string{"bridge"}})
-	defer in.Close()
+	in := open(t, settings(t, append([]string{"bridge.broker.listen", addr, "bridge.broker.user", "device", "bridge.broker.password", "canary", "telemetry.endpoint", c.URL}, more...)...), Options{Systems: []string{"bridge"}})
+	t.Cleanup(func() { _ = in.Close() })
 	stop := running(t, in, nil)
-	defer stop()
+	t.Cleanup(func() { _ = stop() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	client, err := mqttconn.Open(ctx, []string{"tcp://" + addr}, mqttconn.Options{User: "device", Password: tidemill.NewSecret("canary")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = client.Close(ctx) }()
-	if err := client.Subscribe(ctx, mqttconn.Subscription{Filter: "syslog", QoS: 1}); err != nil {
+	t.Cleanup(func() { _ = client.Close(context.WithoutCancel(ctx)) })
+	if err := client.Subscribe(ctx, mqttconn.Subscription{Filter: filter, QoS: 1}); err != nil {
 		t.Fatal(err)
 	}
+	return ctx, in, client
+}
+
+func TestATraceGoesToTheSubscriberOfTheBridge(t *testing.T) {
+	c := telemetrytest.New(t)
+	ctx, in, client := bridged(t, c, "syslog")
 	follow(t, in, "/api/v1/bridge/entries", `{"a":1}`, nil)
 	into := make([]mqttconn.Delivery, 1)
 	if _, err := client.Receive(ctx, into); err != nil || !strings.HasPrefix(string(into[0].Payload), `{"message":{"payload":{"a":1}},`) {
