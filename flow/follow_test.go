@@ -2,50 +2,23 @@ package flow_test
 
 import (
 	"context"
-	"encoding/binary"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/tracetest"
 	"github.com/tidemill/tidemill/policy"
 )
 
-// spans is a tracer that keeps what it is given. Ids are counted.
-type spans struct {
-	mu    sync.Mutex
-	next  uint64
-	first bool // traces that begin here are sampled
-	all   []tidemill.Span
-}
-
-func (s *spans) Under(parent *tidemill.Trace) (t tidemill.Trace) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	if parent != nil {
-		t = *parent
-	} else {
-		t.Sampled, t.ID = s.first, [16]byte{0xff, byte(s.next)}
-	}
-	binary.BigEndian.PutUint64(t.Span[:], s.next)
-	return t
-}
-
-func (s *spans) Ended(span *tidemill.Span) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, *span)
-}
+// spans is a tracer that keeps what it is given.
+type spans struct{ tracetest.Spans }
 
 // lines are the spans: name, end, error, whether it is the first of its trace.
 func (s *spans) lines() (all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, span := range s.all {
+	for _, span := range s.All() {
 		line := span.Name
 		for _, a := range span.Attributes {
 			if a.Name == "messaging.message.id" || a.Name == "tidemill.end" || a.Name == "tidemill.reason" {
@@ -149,8 +122,8 @@ func TestWhatIsEmittedGoesOnUnderTheSpan(t *testing.T) {
 		stop := runs(t, system)
 		rest(time.Second)
 		stop()
-		if len(traced.all) != 1 || seen["sampled"] != traced.all[0].Trace.String() {
-			t.Errorf("what is emitted is under %q, want the one span of %v", seen["sampled"], traced.all)
+		if len(traced.All()) != 1 || seen["sampled"] != traced.All()[0].Trace.String() {
+			t.Errorf("what is emitted is under %q, want the one span of %v", seen["sampled"], traced.All())
 		}
 		quiet := sender
 		if quiet.Sampled = false; seen["quiet"] != quiet.String() {
@@ -181,7 +154,7 @@ func TestALinkHasTheSpanExported(t *testing.T) {
 		rest(time.Second)
 		stop()
 		equal(t, "spans", traced.lines(), []string{"process p a window delivered, first"})
-		if n := len(traced.all[0].Links); n != 100 {
+		if n := len(traced.All()[0].Links); n != 100 {
 			t.Errorf("it has %d links, want 100", n)
 		}
 	})

@@ -1,50 +1,27 @@
 package bridge
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/tracetest"
 )
 
-// spans is a tracer that keeps what it is given. Ids are counted.
-type spans struct {
-	mu   sync.Mutex
-	next uint64
-	all  []tidemill.Span
-}
-
-func (s *spans) Under(parent *tidemill.Trace) (t tidemill.Trace) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next++; parent != nil {
-		t = *parent
-	}
-	binary.BigEndian.PutUint64(t.Span[:], s.next)
-	return t
-}
-
-func (s *spans) Ended(span *tidemill.Span) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, *span)
-}
+// spans is a tracer that keeps what it is given.
+type spans struct{ tracetest.Spans }
 
 // acks are the spans of acks, with the number of the hand-out that each is under.
 func (s *spans) acks() (all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	outs := map[[8]byte]int{}
-	for _, span := range s.all {
+	for _, span := range s.All() {
 		if span.Name == "process bridge" {
 			outs[span.Trace.Span] = len(outs) + 1
 		}
 	}
-	for _, span := range s.all {
+	for _, span := range s.All() {
 		if span.Name != "ack bridge" {
 			continue
 		}
@@ -117,7 +94,7 @@ func TestFollowedAcks(t *testing.T) {
 	if got, want := traced.acks(), []string{"1 delivered under 0 ", "3 again under 0 business", "4 stale under 0 "}; !slices.Equal(got, want) {
 		t.Errorf("the spans are %q, want %q", got, want)
 	}
-	for _, s := range traced.all {
+	for _, s := range traced.All() {
 		if s.Parent != trace.Span || s.Trace.ID != trace.ID || s.End.Sub(s.Begin) != time.Second || !s.Trace.Sampled {
 			t.Errorf("%+v", s)
 		}
