@@ -10,7 +10,7 @@ import (
 // Every is the shortest time between two records.
 const Every = time.Minute
 
-// Counter counts occurrences of which one in Every is logged. It is safe for concurrent use.
+// Counter counts occurrences, one of which is logged in Every. It is safe for concurrent use.
 type Counter struct {
 	now func() time.Time
 

@@ -97,7 +97,7 @@ type Warehouse interface {
 	Warn(ctx context.Context, ws []Warning) error
 }
 
-// KeepWarnings is how long warnings are kept, and MostWarnings how many, of all projects: whoever has an
+// KeepWarnings is how long warnings are kept, and MostWarnings how many, of all projects: who has an
 // ingest key can cause thousands a second.
 const (
 	KeepWarnings = 30 * 24 * time.Hour
