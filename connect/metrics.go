@@ -37,7 +37,8 @@ func newStageMetrics(r prometheus.Registerer) *stageMetrics {
 func (s *stageMetrics) observe(stage string, messages int, took time.Duration, err error) {
 	s.took.WithLabelValues(stage).Observe(took.Seconds())
 	s.messages.WithLabelValues(stage).Add(float64(messages))
+	errors := s.errors.WithLabelValues(stage) // there from the start: a rate sees the first error
 	if err != nil {
-		s.errors.WithLabelValues(stage).Inc()
+		errors.Inc()
 	}
 }

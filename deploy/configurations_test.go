@@ -136,6 +136,7 @@ func (o *ours) through(t *testing.T, system string, d deployed) {
 		send(t, in, f)
 	}
 	await(t, in, f.through)
+	holdToReference(t, in.Metrics)
 }
 
 // send sends a system its first event over HTTP.

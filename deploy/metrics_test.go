@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,13 +43,15 @@ var foreign = map[string][]string{
 // target are the labels that scraping adds.
 var target = []string{"job", "instance", "namespace"}
 
-// shown starts the product with everything that dashboards use, sends it events, and returns
-// the labels of every metric that it then has, by name.
-func shown(t *testing.T) map[string][]string {
+// everything starts the product with all systems and these settings, and sends each an event that
+// it delivers.
+func everything(t *testing.T, set map[string]string) *connect.Instance {
 	t.Helper()
 	partners := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(partners.Close)
-	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}})
+	flags := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "analytics.flush_interval": "1ms"}
+	maps.Copy(flags, set)
+	c, err := systems.All().Settings().Load(config.Layers{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +85,20 @@ func shown(t *testing.T) map[string][]string {
 	await(t, in, `tidemill_windows_door_records_total{door="events",verdict="accepted"} 1`)
 	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="analytics"} 1`)
 	await(t, in, `tidemill_messages_settled_total{fate="delivered",pipeline="crm-events"} 1`)
-	return labelsOf(await(t, in, `tidemill_partner_success_ratio{partner="crm"} 1`))
+	await(t, in, `tidemill_partner_success_ratio{partner="crm"} 1`)
+	return in
+}
+
+// shown are the labels of every metric of everything, by name.
+func shown(t *testing.T) map[string][]string {
+	t.Helper()
+	return labelsOf(await(t, everything(t, nil), "tidemill_build_info"))
 }
 
 // running opens the systems and runs them until the test ends.
 func running(t *testing.T, c *config.Loaded, names ...string) *connect.Instance {
 	t.Helper()
-	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Version: "v1", Systems: names})
+	in, err := connect.Open(t.Context(), systems.All(), c, connect.Options{Version: "v1", Systems: names, Load: func() (*config.Loaded, error) { return c, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +156,6 @@ func labelsOf(text string) map[string][]string {
 
 var (
 	sample    = regexp.MustCompile(`^([a-z0-9_]+)(?:\{([^}]*)\})? `)
-	ofSystem  = regexp.MustCompile(`^tidemill_(crm|windows|broker)_`)
 	labelName = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
 	// A name of the families in use, or of a recorded rule, and the selector behind it.
 	used = regexp.MustCompile(`\b([a-z]+:[a-z_]+:[a-z]+|(?:tidemill|crm|syslog_consumer|go|process|kubelet)_[a-z0-9_]+|up|ALERTS)\b(?:\{([^}]*)\})?`)
@@ -154,22 +163,6 @@ var (
 	quoted   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring)\s*\(([^)]*)\)`)
 )
-
-// golden are the product's own metrics that connect promises, except those of CRM, of windows and
-// of the bridge's broker, whose names the running systems show.
-func golden(t *testing.T) []string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "connect", "testdata", "metrics.golden"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for line := range strings.Lines(string(b)) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		names = append(names, name)
-	}
-	return names
-}
 
 // expressions are all queries of dashboards and rules, by where they are.
 func expressions(t *testing.T) map[string]string {
@@ -228,7 +221,7 @@ type dashboard struct {
 
 func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 	there, recorded := shown(t), recorded(t)
-	promised := golden(t)
+	promised := documented(t)
 	for where, expr := range expressions(t) {
 		var families []string
 		for _, m := range used.FindAllStringSubmatch(withoutValues(expr), -1) {
@@ -245,9 +238,8 @@ func TestDashboardsAndAlertsUseMetricsAndLabelsThatThereAre(t *testing.T) {
 				t.Errorf("%s uses %s, which is not there", where, name)
 				continue
 			}
-			own := strings.HasPrefix(name, "tidemill_") && !ofSystem.MatchString(name)
-			if own && !slices.Contains(promised, name) && !slices.Contains(promised, family(name)) {
-				t.Errorf("%s uses %s, which is not in metrics.golden", where, name)
+			if _, ok := there[name]; ok && !foreignFamily.MatchString(name) && !slices.Contains(promised, name) && !slices.Contains(promised, family(name)) {
+				t.Errorf("%s uses %s, which is not in docs/metrics.md", where, name)
 			}
 			for _, l := range labelName.FindAllStringSubmatch(m[2], -1) {
 				if !slices.Contains(labels, l[1]) && !slices.Contains(target, l[1]) {

@@ -13,7 +13,7 @@ func newDatabaseMetrics(r prometheus.Registerer, db *sqlitedb.DB) {
 		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return read(db.Stats()) }))
 	}
 	counter("tidemill_sqlite_commits_total", "Transactions committed.", func(s sqlitedb.Stats) float64 { return float64(s.Groups) })
-	counter("tidemill_sqlite_calls_total", "Changes that shared those transactions.", func(s sqlitedb.Stats) float64 { return float64(s.Calls) })
+	counter("tidemill_sqlite_calls_total", "Changes that were committed: many share a transaction.", func(s sqlitedb.Stats) float64 { return float64(s.Calls) })
 	counter("tidemill_sqlite_working_seconds_total", "Time the writer spent on changes.", func(s sqlitedb.Stats) float64 { return s.Working.Seconds() })
 	counter("tidemill_sqlite_commit_seconds_total", "Time the writer spent committing: log and disk.", func(s sqlitedb.Stats) float64 { return s.Commits.Seconds() })
 	counter("tidemill_sqlite_log_restarts_total", "Times the log was folded back and begun anew.", func(s sqlitedb.Stats) float64 { return float64(s.Restarts) })
