@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,8 +17,9 @@ import (
 var templateFiles embed.FS
 
 // templates are the pages, by the set that has them and the names of their files. What is common to
-// pages is in files that begin with an underscore.
-type templates map[string]*template.Template
+// pages is in files that begin with an underscore. A page is parsed when it is first asked for: all of
+// them parsed take several MB, and most processes show few or none.
+type templates map[string]func() (*template.Template, error)
 
 func (f *Frame) funcs() template.FuncMap {
 	return template.FuncMap{
@@ -33,7 +35,7 @@ func (f *Frame) funcs() template.FuncMap {
 	}
 }
 
-// parse reads the templates of all sets. Each has its own names, for functions and parts too; those of
+// parse reads what the pages of each set have in common, and finds the pages. Each has its own names, for functions and parts too; those of
 // the frame are for all, and no set has others of the same name.
 func (f *Frame) parse(sets []*Set) (templates, error) {
 	common, err := template.New("").Funcs(f.funcs()).ParseFS(templateFiles, "templates/_*.html")
@@ -80,27 +82,29 @@ func (f *Frame) apart(common *template.Template, s *Set) error {
 	return nil
 }
 
-// read reads the pages of a set.
+// read finds the pages of a set.
 func (ts templates) read(set string, common *template.Template, files fs.FS) error {
 	names, err := fs.Glob(files, "templates/[a-z]*.html")
 	for _, name := range names {
-		t, err := template.Must(common.Clone()).ParseFS(files, name)
-		if err != nil {
-			return err
-		}
-		ts[set+strings.TrimSuffix(path.Base(name), ".html")] = t
+		ts[set+strings.TrimSuffix(path.Base(name), ".html")] = sync.OnceValues(func() (*template.Template, error) {
+			return template.Must(common.Clone()).ParseFS(files, name)
+		})
 	}
 	return err
 }
 
 // execute writes a page: of its set, else one that all sets have.
 func (ts templates) execute(w io.Writer, page *View) error {
-	t := ts[page.set.Name+"/"+page.File]
-	if t == nil {
-		t = ts[page.File]
+	parsed := ts[page.set.Name+"/"+page.File]
+	if parsed == nil {
+		parsed = ts[page.File]
 	}
-	if t == nil {
+	if parsed == nil {
 		return fmt.Errorf("there is no template %q", page.File)
+	}
+	t, err := parsed()
+	if err != nil {
+		return err
 	}
 	return t.ExecuteTemplate(w, "layout", page)
 }
