@@ -34,8 +34,8 @@ func roomOf(table system.Table, cfg *config.Loaded, systems []string) int64 {
 }
 
 // boundMemory collects garbage lazily for as long as there is room, until ctx ends. Beyond
-// the room it is collected more often, and where more than half of the room lives, because
-// the configuration holds much in flight, there is more room. GOGC and GOMEMLIMIT in the
+// the room it is collected more often, and where more than four sevenths of it live because
+// the configuration holds much in flight, there is more. GOGC and GOMEMLIMIT in the
 // environment are obeyed instead.
 func boundMemory(ctx context.Context, getenv func(string) string, least int64) {
 	if getenv("GOGC") == "" {
@@ -61,5 +61,5 @@ func boundMemory(ctx context.Context, getenv func(string) string, least int64) {
 
 // roomFor is the limit of memory for so many living bytes.
 func roomFor(live uint64, least int64) int64 {
-	return int64(min(max(2*live, uint64(least)), math.MaxInt64))
+	return int64(min(max(live+3*(live/4), uint64(least)), math.MaxInt64))
 }

@@ -67,7 +67,7 @@ type stores struct {
 // caches too (measured, docs/performance.md).
 const (
 	roomOnServers = 240 << 20
-	roomEmbedded  = 150 << 20
+	roomEmbedded  = 130 << 20
 )
 
 // System is windows.
