@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -51,27 +52,51 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 		return nil, err
 	}
 	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
-	if q.Limit > 0 { // lines are all that match, however many are looked at
-		f.Look = jobsLooked
+	if q.Limit == 0 { // lines are all that match, however many are looked at
+		return a.listed(ctx, f, 0), nil
 	}
-	return func(yield func(api.Job, error) bool) {
-		for j, err := range a.Queues.List(ctx, f) {
-			var out api.Job
-			if rest, early := errors.AsType[*queue.Rest](err); early {
-				err = &operation.Rest{Key: positionOf(rest.After), Looked: rest.Looked}
-			} else if err == nil {
-				out = a.showJob(j, false)
-				out.Position = positionOf(j.Mark)
-			}
-			if !yield(out, answer.Answerable(err)) || err != nil {
-				return
-			}
-		}
-	}, nil
+	f.Look = jobsLooked / 10
+	return a.listed(ctx, f, jobsLooked), nil
 }
 
-// jobsLooked is how many jobs a page looks at beside those that it shows.
-const jobsLooked = 10_000
+const (
+	jobsLooked   = 10_000                // jobs that a page looks at beside those that it shows
+	jobsLookTime = 40 * time.Millisecond // after which it looks at no more: of the 100 that a list may take
+)
+
+// listed lists the jobs of a filter, and looks at so many others at most; 0: at all.
+func (a *API) listed(ctx context.Context, f queue.Filter, most int) iter.Seq2[api.Job, error] {
+	return func(yield func(api.Job, error) bool) {
+		began, looked, left := a.Now(), 0, f.Max
+		for {
+			var rest *queue.Rest
+			for j, err := range a.Queues.List(ctx, f) {
+				var early bool
+				if rest, early = errors.AsType[*queue.Rest](err); early {
+					break
+				}
+				var out api.Job
+				if err == nil {
+					out = a.showJob(j, false)
+					out.Position = positionOf(j.Mark)
+					left--
+				}
+				if !yield(out, answer.Answerable(err)) || err != nil {
+					return
+				}
+			}
+			if rest == nil || f.Max > 0 && left == 0 {
+				return
+			}
+			looked += rest.Looked
+			if looked >= most || a.Now().Sub(began) >= jobsLookTime {
+				yield(api.Job{}, &operation.Rest{Key: positionOf(rest.After), Looked: looked})
+				return
+			}
+			f.After, f.Max = rest.After, left
+		}
+	}
+}
 
 // positionOf is where a job is in a listing.
 func positionOf(m tidemill.Mark) string { return fmt.Sprintf("%d/%d", m.Hi, m.Lo) }

@@ -23,7 +23,7 @@ var (
 	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
 		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator).OfEach()
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
-		"List jobs of a queue: those of a state, or all that have not ended. A page looks at 10,000 jobs at most that do not match: it may end early, says so in looked, and goes on with next. A tenant's jobs that wait are found without looking at others, those apart that were put off or came back.").For(caller.Viewer).OfEach()
+		"List jobs of a queue: those of a state, or all that have not ended. A page looks at 10,000 jobs at most that do not match, and for about 40 ms: it may end early, says so in looked, and goes on with next. A tenant's jobs that wait are found without looking at others, those apart that were put off or came back.").For(caller.Viewer).OfEach()
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
 		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach()
 	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
