@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/api"
 )
 
@@ -102,7 +103,7 @@ func (b *asking) follow(ctx context.Context, e command.Env, a *command.Client, o
 	defer p.End()
 	waits := ""
 	for o.Ended == nil {
-		if !command.Pause(ctx, askEvery) {
+		if sleep.For(ctx, askEvery) != nil {
 			return fmt.Errorf("the operation goes on: `tidemill operations stop %s` ends it, `tidemill operations show %s` shows it", o.ID, o.ID)
 		}
 		is, err := api.GetOperation.Call(ctx, &a.Client, &api.OneOperation{ID: o.ID})

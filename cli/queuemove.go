@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -285,7 +286,7 @@ func (c *queueDrainCmd) empty(ctx context.Context, e command.Env, a *command.Cli
 	p := command.NewProgress(e, c.JSON, "jobs done", int(total))
 	defer p.End()
 	for left := total; left > 0; {
-		if !command.Pause(ctx, drainEvery) {
+		if sleep.For(ctx, drainEvery) != nil {
 			return fmt.Errorf("stopped waiting: %d jobs are left, and the queue stays closed", left)
 		}
 		q, err := api.GetQueue.Call(ctx, &a.Client, &c.OneQueue)

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/state/bulk/tablebulk"
@@ -63,7 +64,7 @@ func newSession(t *testing.T) *session {
 	t.Cleanup(server.Close)
 	operate, ctx := api.Operate(), t.Context()
 	go func() { // as the loop of an instance does
-		for command.Pause(ctx, 10*time.Millisecond) {
+		for sleep.For(ctx, 10*time.Millisecond) == nil {
 			if err := operate(ctx); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}

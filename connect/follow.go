@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/connect/system"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/description"
 	"github.com/tidemill/tidemill/state/instance"
 )
@@ -30,7 +31,7 @@ func (i *Instance) awaitDescriptions(ctx context.Context) error {
 		err = i.follow(ctx)
 	}
 	if err != nil && ctx.Err() == nil { // the store is away
-		system.Rest(ctx, restAfterFailure)
+		_ = sleep.For(ctx, restAfterFailure)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // What the subscriber and its broker do in addition to the gate's faults.
@@ -216,7 +217,7 @@ func (s *gatedBroker) Subscribe(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		sleep(ctx, 500*time.Millisecond)
+		_ = sleep.For(ctx, 500*time.Millisecond)
 	}
 	return ctx.Err()
 }

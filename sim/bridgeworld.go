@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
@@ -86,13 +87,13 @@ func (w *bridgeWorld) produce() {
 	defer w.adding.Store(false)
 	rnd := rand.New(rand.NewPCG(w.seed, 0xadd))
 	for _, e := range w.entries {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(time.Second))))
+		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 		for w.ctx.Err() == nil {
 			m := &tidemill.Message{ID: e.id, To: bridge.Name, Header: []tidemill.Field{{Name: []byte("payload"), Value: []byte(e.payload)}}}
 			if w.g.do(outsider(), "add", e.id, func() error { return w.queues.Add(w.ctx, []*tidemill.Message{m}, nil) }) == nil {
 				break
 			}
-			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
+			_ = sleep.For(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
 		}
 	}
 }

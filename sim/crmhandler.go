@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 )
@@ -161,7 +162,7 @@ func (w *crmWorld) oneByOne(ctx context.Context, p *process, calls []*handler.Ca
 func (w *crmWorld) wait(ctx context.Context, m mood) {
 	<-ctx.Done()
 	if m == numb {
-		sleep(w.ctx, 10*time.Second)
+		_ = sleep.For(w.ctx, 10*time.Second)
 	}
 }
 

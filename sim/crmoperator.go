@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
@@ -16,7 +17,7 @@ import (
 // operate is an operator with every right, who uses them.
 func (w *crmWorld) operate(rnd *rand.Rand) {
 	for i := range 3 + rnd.IntN(7) {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(8*time.Second))))
+		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(8*time.Second))))
 		e, d, ways := w.events[rnd.IntN(len(w.events))], time.Duration(rnd.Int64N(int64(10*time.Second))), rnd.IntN(8)
 		q := &crm.ReplayRequest{ID: fmt.Sprint("replay-", i)}
 		if rnd.IntN(2) == 0 {
@@ -39,12 +40,12 @@ func (w *crmWorld) operate(rnd *rand.Rand) {
 		switch ways {
 		case 0:
 			w.set(func(s *queue.Settings) { s.Paused = true })
-			sleep(w.ctx, d)
+			_ = sleep.For(w.ctx, d)
 			w.g.turn(outsider(), "operator", fmt.Sprint(i))
 			w.set(func(s *queue.Settings) { s.Paused = false })
 		case 1:
 			w.set(func(s *queue.Settings) { s.Closed = true })
-			sleep(w.ctx, d)
+			_ = sleep.For(w.ctx, d)
 			w.g.turn(outsider(), "operator", fmt.Sprint(i))
 			w.set(func(s *queue.Settings) { s.Closed = false })
 		case 2:
@@ -58,7 +59,7 @@ func (w *crmWorld) operate(rnd *rand.Rand) {
 			}
 		default:
 			if w.ask(q) && rnd.IntN(2) == 0 {
-				sleep(w.ctx, d)
+				_ = sleep.For(w.ctx, d)
 				w.counted(AskedTwice)
 				w.ask(q)
 			}
@@ -107,7 +108,7 @@ func (w *crmWorld) ask(q *crm.ReplayRequest) bool {
 				return true
 			}
 		}
-		sleep(w.ctx, 500*time.Millisecond)
+		_ = sleep.For(w.ctx, 500*time.Millisecond)
 		w.g.turn(outsider(), "operator asks again", q.ID)
 	}
 	return false
@@ -125,7 +126,7 @@ func (w *crmWorld) stop(id string) {
 			w.book.Unlock()
 			return
 		}
-		sleep(w.ctx, 500*time.Millisecond)
+		_ = sleep.For(w.ctx, 500*time.Millisecond)
 		w.g.turn(outsider(), "operator stops again", id)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/systems/crm/accept"
 )
@@ -152,13 +153,13 @@ func (w *crmWorld) client(n int) {
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
 	for i := n; i < len(w.sendings); i += crmClients {
 		s := w.sendings[i]
-		sleep(w.ctx, time.Until(epoch.Add(s.at))+time.Duration(rnd.IntN(1000)))
+		_ = sleep.For(w.ctx, time.Until(epoch.Add(s.at))+time.Duration(rnd.IntN(1000)))
 		for w.ctx.Err() == nil && !w.send(n, i, s, rnd) {
 			w.g.turn(outsider(), "client again", fmt.Sprint(n))
 			w.book.Lock()
 			w.count[Repeated]++
 			w.book.Unlock()
-			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
+			_ = sleep.For(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
 		}
 	}
 }

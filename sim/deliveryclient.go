@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery/accept"
@@ -20,13 +21,13 @@ func (w *deliveryWorld) client(n int) {
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
 	for i := n; i < len(w.requests); i += deliveryClients {
 		r := w.requests[i]
-		sleep(w.ctx, time.Until(epoch.Add(r.at))+time.Duration(rnd.IntN(1000)))
+		_ = sleep.For(w.ctx, time.Until(epoch.Add(r.at))+time.Duration(rnd.IntN(1000)))
 		for try := 1; w.ctx.Err() == nil && !w.post(n, i, r, rnd); try++ {
 			if try == r.leaves {
 				r.left = true
 				break
 			}
-			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
+			_ = sleep.For(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
 		}
 	}
 }
@@ -95,7 +96,7 @@ func (w *deliveryWorld) answered(r *request, a *accept.Answer) {
 // operate is an operator with every right, who uses them.
 func (w *deliveryWorld) operate(rnd *rand.Rand) {
 	for i := range 2 + rnd.IntN(6) {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(10*time.Second))))
+		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(10*time.Second))))
 		f := w.fars[rnd.IntN(len(w.fars))]
 		q := []string{"s2s." + f.name, "s2s." + f.name, "ingest.high", "ingest.standard", "ingest.low"}[rnd.IntN(5)]
 		d := time.Duration(rnd.Int64N(int64(20 * time.Second)))
@@ -107,7 +108,7 @@ func (w *deliveryWorld) operate(rnd *rand.Rand) {
 		switch {
 		case ways == 0:
 			w.set(q, func(s *queue.Settings) { s.Paused = true })
-			sleep(w.ctx, d)
+			_ = sleep.For(w.ctx, d)
 			w.g.turn(outsider(), "operator", fmt.Sprint(i))
 			w.set(q, func(s *queue.Settings) { s.Paused = false })
 		case ways == 1:
@@ -119,7 +120,7 @@ func (w *deliveryWorld) operate(rnd *rand.Rand) {
 					s.Tenants = map[string]queue.Limit{big: limit}
 				}
 			})
-			sleep(w.ctx, d)
+			_ = sleep.For(w.ctx, d)
 			w.g.turn(outsider(), "operator", fmt.Sprint(i))
 			w.set(q, func(s *queue.Settings) { s.Limit, s.Tenants = queue.Limit{}, nil })
 		case ways == 2:
@@ -147,13 +148,13 @@ func (w *deliveryWorld) operate(rnd *rand.Rand) {
 			w.book.Unlock()
 		case ways == 5:
 			if in.sys.Pipeline(q).Pause() == nil {
-				sleep(w.ctx, d)
+				_ = sleep.For(w.ctx, d)
 				w.g.turn(outsider(), "operator", fmt.Sprint(i))
 				_ = in.sys.Pipeline(q).Resume()
 			}
 		default:
 			if in.sys.Pause() == nil {
-				sleep(w.ctx, d)
+				_ = sleep.For(w.ctx, d)
 				w.g.turn(outsider(), "operator", fmt.Sprint(i))
 				_ = in.sys.Resume()
 			}

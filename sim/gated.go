@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/definition"
 	"github.com/tidemill/tidemill/state/lock"
@@ -79,7 +80,7 @@ func (s gatedSource) Receive(ctx context.Context, into []*tidemill.Message) (n i
 		if err != nil || n > 0 || ctx.Err() != nil {
 			break
 		}
-		sleep(ctx, wait)
+		_ = sleep.For(ctx, wait)
 	}
 	if err == nil && n == 0 {
 		err = ctx.Err()
@@ -322,14 +323,4 @@ func (s gatedLocks) Acquire(ctx context.Context, name string, d time.Duration) (
 
 func (s gatedLocks) Release(ctx context.Context, h lock.Held) error {
 	return s.g.do(s.p, "release", h.Name, func() error { return s.Locks.Release(ctx, h) })
-}
-
-// sleep waits in fake time.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

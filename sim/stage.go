@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // stage is the base of every simulated world: the gate, processes that come and go, and the
@@ -60,7 +62,7 @@ func (s *stage) live(p *process, run func(context.Context) error, gone func(dead
 		cancel()
 		pause := time.Duration(s.rnd.Int64N(int64(3 * time.Second)))
 		s.done.Go(func() {
-			sleep(s.ctx, pause)
+			_ = sleep.For(s.ctx, pause)
 			if s.ctx.Err() == nil {
 				again()
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/window"
 )
@@ -13,7 +14,7 @@ import (
 // operate is an operator with every right, who uses them.
 func (w *windowsWorld) operate(rnd *rand.Rand) {
 	for i := range 3 + rnd.IntN(6) {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(12*time.Second))))
+		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(12*time.Second))))
 		r, ways := w.reports[rnd.IntN(len(w.reports))], rnd.IntN(5)
 		w.g.turn(outsider(), "operator", fmt.Sprint(i))
 		w.counted(ByHand)
@@ -43,7 +44,7 @@ func (w *windowsWorld) pause(n int, d time.Duration) {
 	w.count[PausedOnes]++
 	w.book.Unlock()
 	if sys.Pause() == nil { // else it has not begun, or is about to end
-		sleep(w.ctx, d)
+		_ = sleep.For(w.ctx, d)
 		w.g.turn(outsider(), "operator goes on", "")
 		_ = sys.Resume()
 	}

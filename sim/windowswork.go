@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -194,9 +195,9 @@ func (w *windowsWorld) produce(n int) {
 	for len(mine) > 0 {
 		some := mine[:min(1+rnd.IntN(4), len(mine))]
 		mine = mine[len(some):]
-		sleep(w.ctx, time.Until(epoch.Add(some[len(some)-1].at)))
+		_ = sleep.For(w.ctx, time.Until(epoch.Add(some[len(some)-1].at)))
 		for w.ctx.Err() == nil && w.bring(n, some) != nil {
-			sleep(w.ctx, time.Duration(100+rnd.IntN(1000))*time.Millisecond)
+			_ = sleep.For(w.ctx, time.Duration(100+rnd.IntN(1000))*time.Millisecond)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
@@ -154,13 +155,13 @@ func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
 	defer w.waiting.Add(-1)
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
 	for _, batch := range batches {
-		sleep(w.ctx, time.Duration(rnd.Int64N(int64(pause))))
+		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(pause))))
 		sent := time.Now()
 		for w.ctx.Err() == nil && len(batch) > 0 && !w.post(n, batch, sent) {
 			if time.Since(sent) > keepsSent {
 				sent = time.Now()
 			}
-			sleep(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
+			_ = sleep.For(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -105,18 +104,6 @@ func SayFirst(e Env, err error, t *Table, said *int, most int) error {
 		_, _ = fmt.Fprintf(e.Err, "These are the first %d; there may be more. -n 0 shows all.\n", most)
 	}
 	return err
-}
-
-// Pause waits, and says whether nobody asked for an end meanwhile.
-func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
 }
 
 // Characters is a JSON value as people read it: é, where its sender wrote an escape.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/preflight"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // How often stores forget what is old, and how long the loop rests after a slice: so many times as
@@ -92,20 +93,10 @@ func (r *retained) forget(ctx context.Context, now func() time.Time) (sum int64,
 			return sum, worked, err
 		}
 		if more {
-			Rest(ctx, retainRest*took)
+			_ = sleep.For(ctx, retainRest*took) // so that others have the store meanwhile
 		}
 	}
 	return sum, worked, nil
-}
-
-// Rest waits, so that others have the store meanwhile, or until ctx ends.
-func Rest(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // Retained says what was forgotten since the start.

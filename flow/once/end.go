@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
@@ -103,10 +104,7 @@ func (w *guarded) write(ctx context.Context, began time.Time) error {
 		// lease lasts.
 		// To do: see whether the ledger's database is well.
 		w.log.Warn("the end of work is not yet in the ledger", "count", len(w.es), "error", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = sleep.For(ctx, wait)
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/ledger"
 )
 
@@ -233,10 +234,7 @@ func (w *guarded) open(ctx context.Context, o ledger.Begin) error {
 		if err == nil || ctx.Err() != nil || try == beginTries {
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = sleep.For(ctx, wait)
 	}
 }
 

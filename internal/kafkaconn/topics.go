@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // MakeTopic makes a topic with so many partitions and replicas, 0 being the broker's default,
@@ -41,10 +43,8 @@ func known(ctx context.Context, client *kgo.Client, topic string) error {
 		if err == nil && len(answer.Topics) == 1 && answer.Topics[0].ErrorCode == 0 {
 			return nil
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep.For(ctx, wait); err != nil {
+			return err
 		}
 	}
 	return nil

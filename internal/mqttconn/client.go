@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // A Client is a connection that is made again whenever it breaks. It is safe for concurrent
@@ -276,9 +277,7 @@ func (c *Client) run(ctx context.Context) {
 		// is tried.
 		// To do: see whether the broker is up, and whether address, TLS, user and password are right.
 		c.o.Log.Warn("no connection to the MQTT broker", "error", err, "again_in", delay.Round(time.Millisecond))
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
+		if sleep.For(ctx, delay) != nil {
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func (n *nudger) later(inFlight int, others bool) {
 	}
 	if inFlight <= small {
 		if others {
-			sleep(nap)
+			nanosleep(nap)
 		}
 		n.now()
 		return

@@ -24,9 +24,9 @@ func wakeAt(c syscall.RawConn, bytes int) bool {
 	return err == nil && cannot == nil
 }
 
-// sleep sleeps for less than a millisecond. The runtime's own timers round up to one if nothing
+// nanosleep sleeps for less than a millisecond. The runtime's own timers round up to one if nothing
 // else runs.
-func sleep(d time.Duration) {
+func nanosleep(d time.Duration) {
 	t := unix.NsecToTimespec(d.Nanoseconds())
 	_ = unix.Nanosleep(&t, nil) // a signal may end it early
 }

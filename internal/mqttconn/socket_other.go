@@ -13,5 +13,5 @@ func quickack(syscall.RawConn) {}
 // wakeAt reports that the system cannot.
 func wakeAt(syscall.RawConn, int) bool { return false }
 
-// sleep does not sleep: the system's timers are too coarse.
-func sleep(time.Duration) {}
+// nanosleep does not sleep: the system's timers are too coarse.
+func nanosleep(time.Duration) {}

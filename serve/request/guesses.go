@@ -8,6 +8,8 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // What somebody may guess.
@@ -65,12 +67,7 @@ func (g *Guesses) Wrong(ctx context.Context, from netip.Addr) (slow bool) {
 		g.waiting--
 		s.waiting--
 	}()
-	t := time.NewTimer(GuessPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	_ = sleep.For(ctx, GuessPause)
 	return slow
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // takeJobs is how many jobs one script takes, at most.
@@ -55,7 +56,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 	}
 	if room == 0 { // do not take a marker from workers with room
 		s.workers.full = min(max(2*s.workers.full, fullFor), fullMost)
-		return 0, sleep(ctx, s.workers.full)
+		return 0, sleep.For(ctx, s.workers.full)
 	}
 	s.workers.full = 0
 	n, rest, err := s.take(ctx, into[:room])
@@ -182,7 +183,7 @@ func (s *Source) wait(ctx context.Context, r rest) error {
 		wait = min(wait, r.due)
 	}
 	if r.limit > 0 { // all jobs have to wait: do not take a marker from workers without the limit
-		return sleep(ctx, max(min(wait, r.limit), time.Millisecond))
+		return sleep.For(ctx, max(min(wait, r.limit), time.Millisecond))
 	}
 	if until, ok := ctx.Deadline(); ok {
 		// The server ends the wait, and the connection lives on.
@@ -216,15 +217,4 @@ func (s *Source) wake(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = wakeScript.Exec(ctx, s.client, s.meta, nil).Error()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // reader is the state of Receive, which has one goroutine.
@@ -228,12 +229,8 @@ const turnBits = 20
 
 // rest waits while the gate is closed and checks whether it still is.
 func (r *reader) rest(ctx context.Context, wait time.Duration) error {
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := sleep.For(ctx, wait); err != nil {
+		return err
 	}
 	return r.look(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 )
@@ -39,7 +40,7 @@ func retry(ctx context.Context, r policy.Retry, do func() error) error {
 			return err
 		}
 		wait, more := r.Next(try, 0.5)
-		if !more || !sleep(ctx, wait) {
+		if !more || sleep.For(ctx, wait) != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package analytics
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -334,16 +333,4 @@ func (s *System) events(ctx context.Context, batch []*item) error {
 		}
 	}
 	return nil
-}
-
-// sleep waits, or reports that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/flow/once"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -202,14 +203,7 @@ func (r *requests) wait(ctx context.Context) error {
 	if d <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return sleep.For(ctx, d)
 }
 
 // response is what the partner answered, as a dead letter keeps it.

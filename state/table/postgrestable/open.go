@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/table/internal/layout"
 )
@@ -58,12 +59,7 @@ func (s *Store[T]) alone(ctx context.Context, do func(context.Context) error) (e
 	if err != nil || mine {
 		return err
 	}
-	select {
-	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return sleep.For(ctx, pause)
 }
 
 // grow adds what the table lacks: columns, then indexes, which can take long, while other programs

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/state/window"
 )
 
@@ -59,7 +60,7 @@ func everybodyAtOnce(f *fixture) {
 				f.Errorf("Sweep: %v", err)
 				return
 			}
-			pause(ctx, time.Millisecond)
+			_ = sleep.For(ctx, time.Millisecond)
 		}
 	})
 	done := make(chan struct{}, 1)
@@ -119,16 +120,6 @@ func everybodyAtOnce(f *fixture) {
 		}
 	}
 	f.books(tidemill.Books{Accepted: putters * polls * 20, Settled: tidemill.Count{Delivered: putters * polls * 20}})
-}
-
-// pause waits, or until the end.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // all reads a window under its lease.

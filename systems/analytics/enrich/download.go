@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // download replaces the database by the one at the URL, in up to 3 tries.
@@ -32,21 +33,9 @@ func (g *Geo) download(ctx context.Context) error {
 		// To do: see whether the address can be reached; events have the countries of the old
 		// database, or none, meanwhile.
 		g.opts.Log.WarnContext(ctx, "the country database could not be downloaded", "source", g.source(), "attempt", try, "again_in", wait, "error", err)
-		if !sleep(ctx, wait) {
-			return context.Cause(ctx)
+		if err := sleep.For(ctx, wait); err != nil {
+			return err
 		}
-	}
-}
-
-// sleep waits, and reports whether it waited to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/source/redissource"
 	"github.com/tidemill/tidemill/systems/bridge"
@@ -190,9 +191,7 @@ func (w *wiring) reachRedis(ctx context.Context, at redisURL) (redisconn.Client,
 		// Logged at the start, each time the Redis of the bridge cannot be reached; it is tried again.
 		// To do: see whether it is up, and whether address, user and password are right.
 		w.log.Warn("no connection to Redis", "error", err, "again_in", c.RetryInterval, "attempt", tries+1)
-		select {
-		case <-time.After(c.RetryInterval):
-		case <-ctx.Done():
+		if sleep.For(ctx, c.RetryInterval) != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/cli/command"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm/crmapi"
@@ -158,7 +159,7 @@ func (c *replayStartCmd) follow(ctx context.Context, e command.Env, a *command.C
 			_, err := fmt.Fprintln(e.Out, text+".")
 			return err
 		}
-		if !command.Pause(ctx, replayEvery) {
+		if sleep.For(ctx, replayEvery) != nil {
 			return stopped(id)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
@@ -189,11 +190,7 @@ func (s *service) ask(ctx context.Context, body []byte, items []*Item) error {
 		if !again {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep.For(ctx, wait) != nil {
 			return err
 		}
 	}

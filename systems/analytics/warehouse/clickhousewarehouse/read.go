@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/internal/clickhousehttp"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/systems/analytics/event"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 )
@@ -194,12 +195,8 @@ const followEvery = time.Second
 // wait waits until the next look, and finds where that ends.
 func (l *listing) wait(ctx context.Context) error {
 	l.page = l.page[:0]
-	t := time.NewTimer(followEvery)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
+	if err := sleep.For(ctx, followEvery); err != nil {
+		return err
 	}
 	after := l.after
 	if err := l.begin(ctx); err != nil {
