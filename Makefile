@@ -64,9 +64,10 @@ unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes 
 # SQLite is translated from C, is four times slower when watched, and shares no memory with us.
 UNWATCHED = -gcflags=modernc.org/sqlite/lib=-race=false
 
+# Without GORACE each process that ends, of a package or a command, waits a second first.
 race: ## the same tests under the race detector, with 10 simulated seeds; minutes
 	sh scripts/need.sh cc
-	CGO_ENABLED=1 TIDEMILL_SIM_SEEDS=10 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 TIDEMILL_SIM_SEEDS=10 $(STAGE) race ./... -- -race $(UNWATCHED) -timeout 20m
 
 sim: ## 500 seeds of the simulation of each system
 	$(STAGE) sim ./sim -- -timeout 20m -count=1 -args -seeds 500

@@ -78,7 +78,7 @@ func TestInJSONAllOutputIsJSON(t *testing.T) {
 		if said(first, "starting") != 1 || address == "" || (said(first, "there is no project") == 1) != (name == "without") {
 			t.Errorf("%s: it starts with %v", name, first)
 		}
-		for range 50 {
+		for range 12 { // most of them before they are slowed down
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/v1/batch", strings.NewReader(`{"events":[]}`))
 			req.Header.Set("x-api-key", "canary-of-nobody")
 			resp, err := http.DefaultClient.Do(req)
