@@ -31,6 +31,8 @@ type standing struct {
 	queues  *figures.Latest[[]queue.Standing] // nil: there are none
 	owners  *figures.Latest[*waiting]
 	groups  *figures.Latest[deadletter.Groups]
+	deepest figures.Keyed[string, []queue.Depth] // of a queue: its tenants with the most jobs that wait
+	depths  figures.Keyed[string, []queue.Depth] // of an owner: in which queues its jobs wait
 
 	begun sync.WaitGroup // readings
 	end   context.CancelFunc
@@ -63,6 +65,7 @@ func (a *API) newStanding() *standing {
 			Fresh: queuesFresh, Good: figures.Step, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
 	}
 	s.owners = a.newOwners(s, life)
+	a.lookAtDepths(s, life)
 	s.groups = a.newGroups(s, life)
 	return s
 }
@@ -73,6 +76,8 @@ func (s *standing) changed() {
 		s.queues.Changed()
 	}
 	s.groups.Changed()
+	s.deepest.Forget()
+	s.depths.Forget()
 	for _, one := range s.audits {
 		one.Changed()
 	}

@@ -257,7 +257,7 @@ func (a *API) ownersOf(ctx context.Context, name, owner string) ([]string, error
 			owners = append(owners, p.Name, p.ID.String())
 		}
 	}
-	depths, err := a.Queues.Tenants(ctx, name, 0)
+	depths, _, err := latest(ctx, a.standing.deepest.Of(name))
 	for _, d := range depths {
 		owners = append(owners, d.Tenant)
 	}

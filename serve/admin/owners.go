@@ -19,9 +19,13 @@ import (
 const (
 	ownersMost   = 1000 // of each queue, and of all
 	ownersFresh  = 10 * time.Second
-	ownersOldest = time.Minute // where reading takes long
+	ownersOldest = 3 * time.Minute // where reading takes long
 	ownersWithin = 30 * time.Second
-	countWithin  = 30 * time.Millisecond // of the dead letters of one owner
+	tenantsShown = 100                   // of a queue that is looked at: the deepest
+	depthsMost   = 10 * time.Second      // how old those of one queue, and those of one owner, may be where reading takes long
+	depthsShare  = 200                   // for how many times as long as a reading takes nobody reads them again
+	depthsKept   = 1000                  // queues, and owners, whose are kept
+	countWithin  = 15 * time.Millisecond // of the dead letters of one owner: a page has 50
 )
 
 // waiting is whose jobs wait.
@@ -40,6 +44,30 @@ type ownersOf struct {
 // newOwners are those whose jobs wait, read while somebody asks.
 func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[*waiting] {
 	return &figures.Latest[*waiting]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+}
+
+// lookAtDepths says how the tenants of a queue, and the queues of an owner, are read while somebody asks.
+func (a *API) lookAtDepths(s *standing, life context.Context) {
+	keyed := func(of *figures.Keyed[string, []queue.Depth], read func(context.Context, string) ([]queue.Depth, error)) {
+		of.Kept = depthsKept
+		of.Make = func(key string) *figures.Latest[[]queue.Depth] {
+			return &figures.Latest[[]queue.Depth]{Read: func(ctx context.Context) ([]queue.Depth, error) { return read(ctx, key) },
+				Most: depthsMost, Share: depthsShare, Wait: booksWithin, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+		}
+	}
+	keyed(&s.deepest, func(ctx context.Context, name string) ([]queue.Depth, error) {
+		return a.Queues.Tenants(ctx, name, tenantsShown)
+	})
+	keyed(&s.depths, func(ctx context.Context, owner string) ([]queue.Depth, error) { return a.Queues.Tenant(ctx, owner) })
+}
+
+// latest is a value that was read, and when, however long ago; else why it was not.
+func latest[T any](ctx context.Context, of *figures.Latest[T]) (value T, at time.Time, err error) {
+	value, at, err = of.Get(ctx)
+	if at.IsZero() {
+		return value, at, answer.Busy(cmp.Or(err, errNotYet))
+	}
+	return value, at, nil
 }
 
 // readOwners reads the owners with the most jobs of each queue.
@@ -69,9 +97,9 @@ func (a *API) readOwners(ctx context.Context) (*waiting, error) {
 
 // settingsOf are those of all queues, as they were some seconds ago at most.
 func (a *API) settingsOf(ctx context.Context) (map[string]queue.Settings, error) {
-	queues, at, err := a.standing.queues.Get(ctx)
-	if at.IsZero() {
-		return nil, answer.Busy(err)
+	queues, _, err := latest(ctx, a.standing.queues)
+	if err != nil {
+		return nil, err
 	}
 	all := make(map[string]queue.Settings, len(queues))
 	for i := range queues {
@@ -119,9 +147,9 @@ func waitingOwners(queues []ownersOf) []api.WaitingOwner {
 
 // owners lists whose jobs wait.
 func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.WaitingOwner, error], error) {
-	waiting, at, err := a.standing.owners.Get(ctx)
-	if at.IsZero() {
-		return nil, answer.Busy(cmp.Or(err, errNotYet))
+	waiting, _, err := latest(ctx, a.standing.owners)
+	if err != nil {
+		return nil, err
 	}
 	var some func(string) bool
 	if may := sightOf(ctx); !may.all() {
@@ -136,7 +164,7 @@ func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.Wai
 	return answer.Listed(chosen, func(o *api.WaitingOwner) api.WaitingOwner { return *o }), nil
 }
 
-var errNotYet = errors.New("the owners were not read yet")
+var errNotYet = errors.New("it was not read yet")
 
 // owner shows one owner over all queues and dead letters.
 func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err error) {
@@ -145,11 +173,12 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 	if err != nil {
 		return out, err
 	}
-	out = api.Owner{Owner: q.Owner, Queues: []api.OwnerQueue{}, AsOf: a.Now().UTC()}
-	depths, err := a.Queues.Tenant(ctx, q.Owner)
+	out = api.Owner{Owner: q.Owner, Queues: []api.OwnerQueue{}}
+	depths, at, err := latest(ctx, a.standing.depths.Of(q.Owner))
 	if err != nil {
 		return out, err
 	}
+	out.AsOf = at.UTC()
 	for _, d := range depths {
 		if slices.Contains(names, d.Queue) { // else the caller may not look at it
 			out.Queues = append(out.Queues, api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest)})

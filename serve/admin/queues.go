@@ -94,9 +94,6 @@ func (a *API) queues(ctx context.Context, _ *operation.None) (iter.Seq2[api.Queu
 	return answer.Listed(all, func(q *api.Queue) api.Queue { return *q }), nil
 }
 
-// tenantsShown is how many of a queue's tenants are shown: the deepest.
-const tenantsShown = 100
-
 func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err error) {
 	if err := a.hasQueue(ctx, q.Queue); err != nil {
 		return out, err
@@ -106,7 +103,7 @@ func (a *API) queue(ctx context.Context, q *api.OneQueue) (out api.Queue, err er
 	}
 	among, all := a.there(ctx)
 	work(&out, among, all)
-	tenants, err := a.Queues.Tenants(ctx, q.Queue, tenantsShown)
+	tenants, _, err := latest(ctx, a.standing.deepest.Of(q.Queue))
 	for _, d := range tenants {
 		out.Tenants = append(out.Tenants, api.TenantDepth{Tenant: d.Tenant, Waiting: d.Waiting, Oldest: d.Oldest.UTC(), Holds: holds(out.Settings, d.Tenant)})
 	}

@@ -12,7 +12,7 @@ var (
 	ListOwners = operation.List[OwnerFilter, WaitingOwner]("listOwners", "owners",
 		"List the owners whose jobs wait, the deepest first: up to 1000, of the 1000 deepest of each queue. They are read at most each 10 seconds.").For(caller.Viewer).OfEach()
 	GetOwner = operation.View[OneOwner, Owner]("getOwner", "owners/{owner}",
-		"Show one owner: how many of its jobs wait in every queue, with what may hold them back, and its dead letters. The count of dead letters stops at 1000, and after 300 ms.").For(caller.Viewer).OfEach()
+		"Show one owner: how many of its jobs wait in every queue, with what may hold them back, and its dead letters. The count of dead letters stops at 1000, and after 15 ms.").For(caller.Viewer).OfEach()
 )
 
 // OwnerFilter chooses owners.

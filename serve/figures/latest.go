@@ -13,7 +13,8 @@ import (
 type Latest[T any] struct {
 	Read   func(context.Context) (T, error)
 	Fresh  time.Duration    // a value that is younger is not read again
-	Most   time.Duration    // where reading takes long, one that is younger than 50 times that, up to Most; 0: Fresh alone
+	Most   time.Duration    // where reading takes long, one that is younger than Share times that, up to Most; 0: Fresh alone
+	Share  int              // for how many times as long as a reading took nobody reads again; 0: 50
 	Good   time.Duration    // who can have a value that is younger than this waits for a newer one for 25 ms alone; 0: for Wait
 	Wait   time.Duration    // how long who asks waits for a newer one
 	Within time.Duration    // how long a reading may take
@@ -38,7 +39,7 @@ func (l *Latest[T]) Get(ctx context.Context) (value T, at time.Time, err error) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range 2 { // a reading may have begun before what has changed since
-		if l.reading == nil && (l.changed || l.tried.IsZero() || l.Now().Sub(l.tried) >= max(l.Fresh, min(l.Most, readShare*l.took))) {
+		if l.reading == nil && (l.changed || l.tried.IsZero() || l.Now().Sub(l.tried) >= max(l.Fresh, min(l.Most, l.took*time.Duration(cmp.Or(l.Share, readShare))))) {
 			l.begin()
 		}
 		if l.reading == nil {
@@ -72,7 +73,7 @@ func (l *Latest[T]) Changed() {
 // brief is how long a newer value is awaited where an older one is good enough.
 const brief = 25 * time.Millisecond
 
-// readShare is for how much of the time at least nobody reads, for each part in which somebody does.
+// readShare is the default of Share: readings take 2% of the time at most, if Most lets them.
 const readShare = 50
 
 // await waits for the end of a reading, and says whether it came.

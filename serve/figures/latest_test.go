@@ -170,3 +170,24 @@ func TestWhoAsksAfterAChangeSeesIt(t *testing.T) {
 		begun.Wait()
 	})
 }
+
+func TestKeyedValuesAreReadOncePerKey(t *testing.T) {
+	reads := map[string]int{}
+	var begun sync.WaitGroup
+	k := Keyed[string, int]{Kept: 2, Make: func(key string) *Latest[int] {
+		return &Latest[int]{Read: func(context.Context) (int, error) { reads[key]++; return len(key), nil }, Fresh: time.Hour, Wait: time.Minute, Within: time.Minute, Life: t.Context(), Begun: &begun, Now: time.Now}
+	}}
+	for _, step := range []struct {
+		key   string
+		reads int
+	}{{"a", 1}, {"bb", 1}, {"a", 1}, {"bb", 1}, {"ccc", 1}, {"a", 2}} { // the third forgets the others
+		if n, _, err := k.Of(step.key).Get(t.Context()); err != nil || n != len(step.key) || reads[step.key] != step.reads {
+			t.Errorf("%s: %d, %v, read %d times, want %d", step.key, n, err, reads[step.key], step.reads)
+		}
+	}
+	k.Forget()
+	if _, _, err := k.Of("a").Get(t.Context()); err != nil || reads["a"] != 3 {
+		t.Errorf("what was forgotten was read %d times, %v", reads["a"], err)
+	}
+	begun.Wait()
+}

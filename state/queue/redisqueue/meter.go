@@ -53,7 +53,6 @@ func (s *Store) Standing(ctx context.Context) ([]queue.Standing, error) {
 const (
 	queuesAtOnce = 16 // of a script that counts
 	asked        = 8  // scripts of these that are under way
-	measured     = 2  // of those that look at the tenants of a queue
 )
 
 // standing says how some queues stand. Settings are those of the first shard, which decides.
@@ -186,20 +185,17 @@ func (s *Store) Tenants(ctx context.Context, name string, most int) (all []queue
 	if err != nil {
 		return nil, err
 	}
-	of := make([][]queue.Depth, len(names))
-	var each errgroup.Group
-	each.SetLimit(measured)
-	for i, name := range names {
-		each.Go(func() (err error) { of[i], err = s.Tenants(ctx, name, most); return err })
-	}
-	err = each.Wait()
-	for i, some := range of {
+	for _, name := range names { // one after the other, as each takes long, and the work of queues is behind it
+		some, err := s.Tenants(ctx, name, most)
+		if err != nil {
+			return nil, err
+		}
 		for _, d := range some {
-			d.Queue = names[i]
+			d.Queue = name
 			all = append(all, d)
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // Tenant implements queue.Meter.
