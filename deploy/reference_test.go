@@ -30,11 +30,14 @@ const preface = "# Metrics\n\n" +
 	"- What a sender wrote is never a label: the number of series depends on the configuration alone.\n" +
 	"- `go_…` and `process_…` are those of every Go program with Prometheus's client.\n"
 
-// chapters are those of the reference, each with what its names begin with; the last has the rest.
-var chapters = []struct {
+// chapter is a part of the reference: the metrics of these names that no chapter before has.
+type chapter struct {
 	title string
 	names *regexp.Regexp
-}{
+}
+
+// chapters are those of the reference. The last has the rest, and comes first on the page.
+var chapters = []chapter{
 	{"Analytics", regexp.MustCompile(`^tidemill_(ingest_|warnings_)`)},
 	{"Windows", regexp.MustCompile(`^tidemill_windows`)},
 	{"Delivery", regexp.MustCompile(`^tidemill_(events_|partner_)`)},
@@ -61,17 +64,13 @@ func page(families []*dto.MetricFamily) string {
 				}
 			}
 		}
-		i := slices.IndexFunc(chapters, func(c struct {
-			title string
-			names *regexp.Regexp
-		}) bool {
-			return c.names.MatchString(f.GetName())
-		})
+		i := slices.IndexFunc(chapters, func(c chapter) bool { return c.names.MatchString(f.GetName()) })
 		rows[i] = append(rows[i], fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), strings.ReplaceAll(f.GetHelp(), "|", "\\|")))
 	}
 	var b strings.Builder
 	b.WriteString(preface)
-	for _, i := range append([]int{len(chapters) - 1}, 0, 1, 2, 3, 4) {
+	for at := range chapters {
+		i := (at + len(chapters) - 1) % len(chapters)
 		fmt.Fprintf(&b, "\n## %s\n\n| metric | type | labels | what it says |\n|---|---|---|---|\n%s", chapters[i].title, strings.Join(rows[i], ""))
 	}
 	return b.String()

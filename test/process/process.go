@@ -117,7 +117,7 @@ func (in *Instance) Begin() {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	said := sync.OnceFunc(func() { close(ready) })
 	in.log.on(`"msg":"ready"`, said) // if all its output is JSON
-	in.log.whole = nil // the version before logs otherwise
+	in.log.whole = nil               // the version before logs otherwise
 	if in.Binary == nil {
 		in.log.whole = func(line string) {
 			if wrong := in.book.Line(line); wrong != "" {
