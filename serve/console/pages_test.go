@@ -13,8 +13,10 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/systems"
 )
 
 // everyPage are addresses of all pages, where the world is filled with a text.
@@ -26,6 +28,16 @@ func everyPage(said string) []string {
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
 		"/console/find?q=" + url.QueryEscape("two"+said), "/console/access", "/console/access/users/add", "/console/access/users/grace/role", "/console/access/users/grace/password", "/console/access/users/grace/remove", "/console/access/tokens/make", "/console/access/tokens/0123456789abcdef/revoke",
 		"/console/access/sessions/0123456789abcdef/end", "/console/me/password", "/console/owners", "/console/owners?prefix=nobody", "/console/owners/one?owner=" + url.QueryEscape("shop"+said), "/console/explain", "/console/audit", "/console/audit?check=yes&outcome=refused", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
+}
+
+func TestThePagesOfAllSystemsParse(t *testing.T) {
+	c, err := console.New(console.Parts{Systems: systems.All().Pages(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Parse(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPagesSayWhatIsThere(t *testing.T) {

@@ -35,8 +35,9 @@ func (f *Frame) funcs() template.FuncMap {
 	}
 }
 
-// parse reads what the pages of each set have in common, and finds the pages. Each has its own names, for functions and parts too; those of
-// the frame are for all, and no set has others of the same name.
+// parse reads what the pages of each set have in common, and finds the pages. Each set has its own
+// names, for functions and parts too; those of the frame are for all, and no set has others of the same
+// name.
 func (f *Frame) parse(sets []*Set) (templates, error) {
 	common, err := template.New("").Funcs(f.funcs()).ParseFS(templateFiles, "templates/_*.html")
 	if err != nil {
@@ -91,6 +92,16 @@ func (ts templates) read(set string, common *template.Template, files fs.FS) err
 		})
 	}
 	return err
+}
+
+// Parse parses every page, as a first visit of each does.
+func (f *Frame) Parse() error {
+	for name, parsed := range f.templates {
+		if _, err := parsed(); err != nil {
+			return fmt.Errorf("page %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // execute writes a page: of its set, else one that all sets have.
