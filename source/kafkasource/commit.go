@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemill/tidemill/internal/kafkaconn"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // Waits between commits that the group refuses while it rebalances.
@@ -35,7 +36,7 @@ func (s *Source) save(ctx context.Context, parts []*partition) error {
 		if err == nil || !passing(err) {
 			return kafkaconn.Error(err, "commit to group %s of topic %s", s.group, s.topic)
 		}
-		if sleep(ctx, nil, pause) != nil {
+		if sleep.For(ctx, pause) != nil {
 			return kafkaconn.Error(err, "commit to group %s of topic %s", s.group, s.topic)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemill/tidemill/internal/kafkaconn"
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // maxRest is the longest wait of the reader before it begins a new session.
@@ -58,7 +59,7 @@ func (s *Source) read(ctx context.Context) {
 			rest = 0
 		}
 		rest = min(max(2*rest, 50*time.Millisecond), maxRest)
-		_ = sleep(ctx, nil, rest)
+		_ = sleep.For(ctx, rest)
 	}
 }
 
@@ -86,7 +87,7 @@ func (s *Source) session(ctx context.Context) error {
 		s.balance(client)
 		room := s.reserve()
 		if room == 0 {
-			_ = sleep(ctx, s.room, 0)
+			_ = await(ctx, s.room, 0)
 			continue
 		}
 		polling, cut := context.WithCancel(ctx)

@@ -26,14 +26,14 @@ func (s *Source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 			}
 			return n, err
 		}
-		if err := sleep(ctx, s.wake, wait); err != nil {
+		if err := await(ctx, s.wake, wait); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// sleep waits for a signal, for d where that is above zero, or for the end of ctx.
-func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
+// await waits for a signal, for d where that is above zero, or for the end of ctx.
+func await(ctx context.Context, wake <-chan struct{}, d time.Duration) error {
 	var alarm <-chan time.Time
 	if d > 0 {
 		t := time.NewTimer(d)

@@ -50,7 +50,7 @@ func (s *Source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	err = s.save(ctx, nil)
 	if err == nil && s.waits(claims) {
-		_ = sleep(ctx, s.found, maxPause)
+		_ = await(ctx, s.found, maxPause)
 	}
 	return s.answer(ends, claims, err)
 }
