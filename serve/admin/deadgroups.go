@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -44,8 +43,8 @@ func (a *API) groups(ctx context.Context, q *api.GroupsOf) (out api.DeadGroups, 
 	var all deadletter.Groups
 	at := a.Now()
 	if may := sightOf(ctx); may.all() {
-		if all, at, err = a.standing.groups.Get(ctx); at.IsZero() {
-			return out, answer.Busy(err)
+		if all, at, err = latest(ctx, a.standing.groups); err != nil {
+			return out, err
 		}
 	} else if all, err = a.readGroups(ctx, a.pipelines(may)); err != nil {
 		return out, err

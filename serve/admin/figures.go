@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/aside"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -69,6 +71,17 @@ func (a *API) newStanding() *standing {
 	s.groups = a.newGroups(s, life)
 	return s
 }
+
+// latest is a value that was read, and when, however long ago; else why it was not.
+func latest[T any](ctx context.Context, of *figures.Latest[T]) (value T, at time.Time, err error) {
+	value, at, err = of.Get(ctx)
+	if at.IsZero() {
+		return value, at, answer.Busy(cmp.Or(err, errNotYet))
+	}
+	return value, at, nil
+}
+
+var errNotYet = errors.New("it was not read yet")
 
 // changed has read anew what somebody has changed by the API.
 func (s *standing) changed() {

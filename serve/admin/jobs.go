@@ -52,11 +52,10 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 		return nil, err
 	}
 	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
-	if q.Limit == 0 { // lines are all that match, however many are looked at
-		return a.listed(ctx, f, 0), nil
+	if q.Limit > 0 { // lines are all that match, however many are looked at
+		f.Look = jobsLooked / 10
 	}
-	f.Look = jobsLooked / 10
-	return a.listed(ctx, f, jobsLooked), nil
+	return a.listed(ctx, f), nil
 }
 
 const (
@@ -64,10 +63,11 @@ const (
 	jobsLookTime = 40 * time.Millisecond // after which it looks at no more: of the 100 that a list may take
 )
 
-// listed lists the jobs of a filter, and looks at so many others at most; 0: at all.
-func (a *API) listed(ctx context.Context, f queue.Filter, most int) iter.Seq2[api.Job, error] {
+// listed lists the jobs of a filter. If that has a Look, the listing goes on behind each rest, until so
+// many were looked at, or for so long, as a page may.
+func (a *API) listed(ctx context.Context, f queue.Filter) iter.Seq2[api.Job, error] {
 	return func(yield func(api.Job, error) bool) {
-		began, looked, left := a.Now(), 0, f.Max
+		f, began, looked, left := f, a.Now(), 0, f.Max
 		for {
 			var rest *queue.Rest
 			for j, err := range a.Queues.List(ctx, f) {
@@ -89,7 +89,7 @@ func (a *API) listed(ctx context.Context, f queue.Filter, most int) iter.Seq2[ap
 				return
 			}
 			looked += rest.Looked
-			if looked >= most || a.Now().Sub(began) >= jobsLookTime {
+			if looked >= jobsLooked || a.Now().Sub(began) >= jobsLookTime {
 				yield(api.Job{}, &operation.Rest{Key: positionOf(rest.After), Looked: looked})
 				return
 			}

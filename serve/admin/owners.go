@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -59,15 +58,6 @@ func (a *API) lookAtDepths(s *standing, life context.Context) {
 		return a.Queues.Tenants(ctx, name, tenantsShown)
 	})
 	keyed(&s.depths, func(ctx context.Context, owner string) ([]queue.Depth, error) { return a.Queues.Tenant(ctx, owner) })
-}
-
-// latest is a value that was read, and when, however long ago; else why it was not.
-func latest[T any](ctx context.Context, of *figures.Latest[T]) (value T, at time.Time, err error) {
-	value, at, err = of.Get(ctx)
-	if at.IsZero() {
-		return value, at, answer.Busy(cmp.Or(err, errNotYet))
-	}
-	return value, at, nil
 }
 
 // readOwners reads the owners with the most jobs of each queue.
@@ -163,8 +153,6 @@ func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.Wai
 	}
 	return answer.Listed(chosen, func(o *api.WaitingOwner) api.WaitingOwner { return *o }), nil
 }
-
-var errNotYet = errors.New("it was not read yet")
 
 // owner shows one owner over all queues and dead letters.
 func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err error) {
