@@ -221,8 +221,9 @@ func (g *Guard) NewLink(ctx context.Context) (secret string, until time.Time, er
 	if secret, err = g.secret(); err != nil {
 		return "", until, err
 	}
-	until = milli(g.o.Now().Add(linkFor))
-	return secret, until, g.o.Store.Add(ctx, access.Grant{Kind: access.Link, ID: access.IDOf(secret), Name: "local", Role: access.Admin, Made: milli(g.o.Now()), Until: until})
+	made := milli(g.o.Now())
+	until = made.Add(linkFor)
+	return secret, until, g.o.Store.Add(ctx, access.Grant{Kind: access.Link, ID: access.IDOf(secret), Name: "local", Role: access.Admin, Made: made, Until: until})
 }
 
 // network is what senders are told apart by: an address, of IPv6 its network of 64 bits.

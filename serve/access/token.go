@@ -121,13 +121,17 @@ func (g *Guard) note(ctx context.Context, t *access.Grant) {
 	}
 }
 
-// NewToken makes a token, and returns its secret, which nobody can see later.
-func (g *Guard) NewToken(ctx context.Context, name string, rights caller.Rights, until time.Time) (secret string, t access.Grant, err error) {
+// NewToken makes a token that is good for so long, 0 being for ever, and returns its secret, which nobody
+// can see later.
+func (g *Guard) NewToken(ctx context.Context, name string, rights caller.Rights, life time.Duration) (secret string, t access.Grant, err error) {
 	if secret, err = g.secret(); err != nil {
 		return "", t, err
 	}
 	secret = TokenPrefix + secret
-	t = access.Grant{Kind: access.Token, ID: access.IDOf(secret), Name: "token:" + name, Role: rights.String(), By: caller.From(ctx).Name, Made: milli(g.o.Now()), Until: milli(until)}
+	t = access.Grant{Kind: access.Token, ID: access.IDOf(secret), Name: "token:" + name, Role: rights.String(), By: caller.From(ctx).Name, Made: milli(g.o.Now())}
+	if life > 0 {
+		t.Until = t.Made.Add(life)
+	}
 	return secret, t, g.o.Store.Add(ctx, t)
 }
 

@@ -198,7 +198,7 @@ func (a *API) makeToken(ctx context.Context, q *api.NewToken) (out api.MadeToken
 	if err := access.CheckName(q.Name); err != nil {
 		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
-	until, err := a.tokenEnd(q.Days)
+	life, err := tokenLife(q.Days)
 	if err != nil {
 		return out, err
 	}
@@ -206,27 +206,27 @@ func (a *API) makeToken(ctx context.Context, q *api.NewToken) (out api.MadeToken
 	if err != nil {
 		return out, err
 	}
-	secret, g, err := a.guard.NewToken(ctx, q.Name, rights, until)
+	secret, g, err := a.guard.NewToken(ctx, q.Name, rights, life)
 	if err != nil {
 		return out, known(err)
 	}
 	return api.MadeToken{Token: showToken(&g), Secret: secret}, nil
 }
 
-// tokenEnd is when a new token ends; zero: never.
-func (a *API) tokenEnd(days *string) (time.Time, error) {
+// tokenLife is how long a new token is good; 0: for ever.
+func tokenLife(days *string) (time.Duration, error) {
 	n := tokenDays
 	switch {
 	case days == nil || *days == "":
 	case strings.EqualFold(*days, "never"):
-		return time.Time{}, nil
+		return 0, nil
 	default:
 		var err error
 		if n, err = strconv.Atoi(*days); err != nil || n < 1 || n > mostTokenDays {
-			return time.Time{}, operation.Refuse(http.StatusBadRequest, "days=%q: want 1 to %d, or never", *days, mostTokenDays)
+			return 0, operation.Refuse(http.StatusBadRequest, "days=%q: want 1 to %d, or never", *days, mostTokenDays)
 		}
 	}
-	return a.now().AddDate(0, 0, n), nil
+	return time.Duration(n) * 24 * time.Hour, nil
 }
 
 func (a *API) revokeToken(ctx context.Context, q *api.OneToken) (out api.Token, err error) {
