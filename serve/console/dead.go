@@ -35,11 +35,6 @@ type deadPage struct {
 // groupsShown is how many groups of dead letters the list shows, the largest.
 const groupsShown = 10
 
-// Of is the list of the dead letters of a group's pipeline and kind.
-func (p *deadPage) Of(g api.DeadGroup) string {
-	return page.Query(page.Address("dead"), url.Values{"system": {g.System}, "pipeline": {g.Pipeline}, "kind": {g.Kind}})
-}
-
 func showDeadLetters(v *page.Visit) (*page.View, error) {
 	p := &deadPage{}
 	if err := api.ListDead.Parse(v.Query(), &p.Filter); err != nil {

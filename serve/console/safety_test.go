@@ -116,5 +116,8 @@ func TestScriptReadsHTMLInOnePlace(t *testing.T) {
 	}
 }
 
-// TestTheFrameMarksNothingAsHTML looks at the sources of the frame.
-func TestTheFrameMarksNothingAsHTML(t *testing.T) { consoletest.Marked(t, "page") }
+// TestOnlyTablesAreMarkedAsHTML looks at the sources.
+func TestOnlyTablesAreMarkedAsHTML(t *testing.T) {
+	consoletest.Marked(t, "page", "table.go")
+	consoletest.Marked(t, ".")
+}

@@ -21,7 +21,7 @@ func JobAddress(j *api.Job, more ...string) string {
 }
 
 // JobAt is the page of a job, or one that belongs to it.
-func (v *View) JobAt(j api.Job, more ...string) string { return JobAddress(&j, more...) }
+func (v *View) JobAt(j *api.Job, more ...string) string { return JobAddress(j, more...) }
 
 // NoSystem stands in addresses for the system of a dead letter whose pipeline no system knows.
 const NoSystem = "-"
@@ -40,11 +40,9 @@ func OneDeadAddress(system, seq string, more ...string) string {
 }
 
 // DeadAt is the page of a dead letter, or one that belongs to it.
-func (v *View) DeadAt(l api.DeadLetter, more ...string) string { return DeadAddress(&l, more...) }
+func (v *View) DeadAt(l *api.DeadLetter, more ...string) string { return DeadAddress(l, more...) }
 
-// Owner is whose a dead letter is.
-func (v *View) Owner(l api.DeadLetter) string { return OwnerOf(&l) }
-
+// OwnerOf is whose a dead letter is.
 func OwnerOf(l *api.DeadLetter) string {
 	for _, o := range []string{l.Project, l.Site, l.Tenant} {
 		if o != "" {

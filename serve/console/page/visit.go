@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
@@ -68,13 +69,18 @@ type View struct {
 // Link is a place to go to.
 type Link struct{ Text, Href string }
 
+// buffers are what pages were made in; the next page takes one again.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // Render writes a page. It is made whole before it is sent, so that an error is a page too.
 func (v *Visit) Render(status int, page *View) {
 	page.Visit = v
 	page.Standing, _ = v.Stands() // the overview says why
 	page.Running = v.running()
-	var out bytes.Buffer
-	if err := v.templates.execute(&out, page); err != nil {
+	out, _ := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(out)
+	out.Reset()
+	if err := v.templates.execute(out, page); err != nil {
 		// Logged when a page cannot be made of what the API answered; the answer is 500.
 		// To do: report it with its error.
 		v.Log.ErrorContext(v.R.Context(), "a page of the console could not be made", "path", v.R.URL.Path, "error", err)

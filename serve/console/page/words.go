@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,15 +13,26 @@ import (
 
 // Number is a count with its digits in groups: 1,204,000.
 func Number(n any) string {
-	if n == nil {
+	switch n := n.(type) { // what most counts are
+	case nil:
 		return ""
+	case int:
+		return grouped(strconv.Itoa(n))
+	case int64:
+		return grouped(strconv.FormatInt(n, 10))
+	case uint64:
+		return grouped(strconv.FormatUint(n, 10))
 	}
 	v := reflect.Indirect(reflect.ValueOf(n))
 	if !v.IsValid() {
 		return ""
 	}
-	s := fmt.Sprint(v.Interface())
-	digits, rest, _ := strings.Cut(s, ".")
+	return grouped(fmt.Sprint(v.Interface()))
+}
+
+// grouped is a number with a comma before each three digits.
+func grouped(s string) string {
+	digits, rest, fraction := strings.Cut(s, ".")
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
 		sign, digits = "-", digits[1:]
@@ -28,7 +40,7 @@ func Number(n any) string {
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]
 	}
-	if rest != "" {
+	if fraction {
 		digits += "." + rest
 	}
 	return sign + digits
@@ -172,7 +184,7 @@ func StateOf(q *api.Queue) string {
 }
 
 // State is the state of a queue in a word.
-func (v *View) State(q api.Queue) string { return StateOf(&q) }
+func (v *View) State(q *api.Queue) string { return StateOf(q) }
 
 // Fact is something with its name, and what it means.
 type Fact struct{ Name, Value, Help string }

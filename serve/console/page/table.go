@@ -1,0 +1,212 @@
+package page
+
+import (
+	"html/template"
+	"strings"
+)
+
+// Lists are tables that Go writes and not a template: a template calls each value's function and
+// escapes it by reflection, thirty calls a row, which was most of what a page of a hundred rows cost.
+// This file alone marks text as HTML; everything in it that is not a constant goes through escape.
+
+// Table is a list with a column for each thing that its rows tell.
+type Table[T any] struct {
+	Caption string // is read out
+	Columns []Column[T]
+}
+
+// Column is one of a table.
+type Column[T any] struct {
+	Name string // above it, and beside its cells where rows are cards
+	Look string // class of its cells
+	Head bool   // its cells name their rows
+	Mute bool   // its name is read out only
+	Cell func(c *Cell, of *T)
+}
+
+// Numbers is the look of a column of numbers.
+const Numbers = "n"
+
+// bare says that the cells of a column stand without its name where rows are cards.
+func bare(look string) bool {
+	return look == "tick" || look == "acts" || strings.Contains(look, "wide")
+}
+
+// HTML is the table with these rows, on a page.
+func (t *Table[T]) HTML(v *Visit, rows []T) template.HTML {
+	c := &Cell{Visit: v, html: make([]byte, 0, 512*(len(rows)+2))}
+	c.write(`<div class="scroll"><table class="cards"><caption class="off">`)
+	c.escape(t.Caption)
+	c.write(`</caption><thead><tr>`)
+	for _, col := range t.Columns {
+		c.write(`<th scope="col"`)
+		if col.Look == Numbers || col.Look == "tick" {
+			c.attribute("class", col.Look)
+		}
+		c.write(`>`)
+		if col.Mute {
+			c.Off(col.Name)
+		} else {
+			c.escape(col.Name)
+		}
+		c.write(`</th>`)
+	}
+	c.write(`</tr></thead><tbody>`)
+	var row Cell
+	for i := range rows {
+		c.write("\n<tr>")
+		for _, col := range t.Columns {
+			row = Cell{Visit: v, html: row.html[:0]}
+			col.Cell(&row, &rows[i])
+			end := "</td>"
+			if col.Head {
+				end = "</th>"
+				c.write(`<th scope="row"`)
+			} else {
+				c.write(`<td`)
+			}
+			look := col.Look
+			if row.zero {
+				look += " zero"
+			}
+			if look != "" {
+				c.attribute("class", look)
+			}
+			if !col.Head && !bare(col.Look) {
+				c.attribute("data-label", col.Name)
+			}
+			c.write(`>`)
+			c.html = append(append(c.html, row.html...), end...)
+		}
+		c.write(`</tr>`)
+	}
+	c.write(`</tbody></table></div>`)
+	return template.HTML(c.html)
+}
+
+// Cell is what is written of one cell.
+type Cell struct {
+	*Visit
+	html []byte
+	zero bool // it is a number that is none, and faint
+}
+
+func (c *Cell) write(html string) { c.html = append(c.html, html...) }
+
+// escape writes text.
+func (c *Cell) escape(text string) {
+	if strings.ContainsAny(text, "\x00&'<>\"") {
+		text = template.HTMLEscapeString(text)
+	}
+	c.html = append(c.html, text...)
+}
+
+func (c *Cell) attribute(name, value string) {
+	c.write(" ")
+	c.write(name)
+	c.write(`="`)
+	c.escape(value)
+	c.write(`"`)
+}
+
+func (c *Cell) span(class, text string) {
+	c.write(`<span`)
+	c.attribute("class", class)
+	c.write(`>`)
+	c.escape(text)
+	c.write(`</span>`)
+}
+
+// Text is as much of a text as lists show.
+func (c *Cell) Text(text string) { c.escape(Cut(text)) }
+
+// Soft is text that says little.
+func (c *Cell) Soft(text string) { c.span("soft", text) }
+
+// Off is text that is read out only.
+func (c *Cell) Off(text string) { c.span("off", text) }
+
+// Below is a small line under the others; empty: there is none. Its class says more of how it looks.
+func (c *Cell) Below(text, class string) {
+	if text == "" {
+		return
+	}
+	c.write(`<div`)
+	c.attribute("class", strings.TrimSpace("soft small "+class))
+	c.write(`>`)
+	c.Text(text)
+	c.write(`</div>`)
+}
+
+// Link is text that leads to a page of the console, with what is read out only after it. An address
+// elsewhere is no link.
+func (c *Cell) Link(to, text string, off ...string) { c.link(to, "", text, off) }
+
+// Ask is a button that leads to a page which asks whether to do something.
+func (c *Cell) Ask(to, text string, off ...string) { c.link(to, ` class="btn" data-asks`, text, off) }
+
+func (c *Cell) link(to, more, text string, off []string) {
+	inside := strings.HasPrefix(to, Prefix)
+	if inside {
+		c.write(`<a`)
+		c.write(more)
+		c.attribute("href", to)
+		c.write(`>`)
+	}
+	c.Text(text)
+	for _, s := range off {
+		c.Off(s)
+	}
+	if inside {
+		c.write(`</a>`)
+	}
+}
+
+// Choose is a box by which a row is chosen.
+func (c *Cell) Choose(name, value, what string) {
+	c.write(`<input type="checkbox"`)
+	c.attribute("name", name)
+	c.attribute("value", value)
+	c.attribute("aria-label", "Choose "+Cut(what))
+	c.write(`>`)
+}
+
+// Count is a number. None is faint.
+func (c *Cell) Count(n any) {
+	s := Number(n)
+	c.zero = s == "0"
+	c.escape(s)
+}
+
+// State is the state of something: a word with its mark.
+func (c *Cell) State(s string) { c.span("st "+tone(s), s) }
+
+// When is a time: how far away, and where.
+func (c *Cell) When(t any) {
+	m := c.Visit.When(t)
+	if m == nil {
+		c.Soft("–")
+		return
+	}
+	c.write(`<time`)
+	c.attribute("datetime", m.ISO)
+	c.write(`>`)
+	c.escape(m.Ago)
+	c.write(` `)
+	c.span("at", m.At)
+	c.write(`</time>`)
+}
+
+// when is a time in a template.
+func when(v *View, t any) template.HTML {
+	c := Cell{Visit: v.Visit}
+	c.When(t)
+	return template.HTML(c.html)
+}
+
+// state is the state of something in a template.
+func state(s string) template.HTML {
+	var c Cell
+	c.State(s)
+	return template.HTML(c.html)
+}
