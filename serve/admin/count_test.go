@@ -14,6 +14,8 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
@@ -110,5 +112,61 @@ func TestACountIsGivenUp(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &dry); err != nil || !dry.AtLeast || dry.Count < 2 || time.Since(began) > 2200*time.Millisecond {
 			t.Errorf("a dry run counted %s in %v", w.Body, time.Since(began))
 		}
+	})
+}
+
+// slowLetters counts dead letters in a while.
+type slowLetters struct {
+	deadletter.Store
+	takes time.Duration
+	asked int
+}
+
+func (s *slowLetters) Count(ctx context.Context, f deadletter.Filter) (int, error) {
+	s.asked++
+	wait := time.NewTimer(s.takes)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return s.Store.Count(ctx, f)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// An owner's dead letters are counted once for all who look at it, and nobody waits for that.
+func TestTheDeadLettersOfAnOwnerAreCountedAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "1", Tenant: "shop"}}}); err != nil {
+			t.Fatal(err)
+		}
+		slow := &slowLetters{Store: letters, takes: 200 * time.Millisecond}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: memoryqueue.New(memoryqueue.Options{})}, Letters: slow})
+		defer d.api.Close()
+		look := func(want operation.Count, asked int) {
+			t.Helper()
+			began := time.Now()
+			var o api.Owner
+			d.into(d.get("owners/shop"), &o)
+			if took := time.Since(began); took > 30*time.Millisecond || o.Dead != want || slow.asked != asked {
+				t.Errorf("%+v after %v, counted %d times; want %+v, %d times", o.Dead, took, slow.asked, want, asked)
+			}
+		}
+		counting, one := operation.Count{AtLeast: true}, operation.Count{Value: 1}
+		look(counting, 1)
+		look(counting, 1)
+		time.Sleep(time.Second)
+		look(one, 1)
+		time.Sleep(30 * time.Second) // 200 times as long as it took are not over
+		look(one, 1)
+		slow.takes = time.Minute
+		time.Sleep(30 * time.Second)
+		look(one, 2)
+		time.Sleep(time.Second)
+		look(counting, 2)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/aside"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -35,6 +36,7 @@ type standing struct {
 	groups  *figures.Latest[deadletter.Groups]
 	deepest figures.Keyed[string, []queue.Depth] // of a queue: its tenants with the most jobs that wait
 	depths  figures.Keyed[string, []queue.Depth] // of an owner: in which queues its jobs wait
+	owned   figures.Keyed[owned, operation.Count]
 
 	begun sync.WaitGroup // readings
 	end   context.CancelFunc
@@ -91,6 +93,7 @@ func (s *standing) changed() {
 	s.groups.Changed()
 	s.deepest.Forget()
 	s.depths.Forget()
+	s.owned.Forget()
 	for _, one := range s.audits {
 		one.Changed()
 	}

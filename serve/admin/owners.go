@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/figures"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -20,11 +21,12 @@ const (
 	ownersFresh  = 10 * time.Second
 	ownersOldest = 3 * time.Minute // where reading takes long
 	ownersWithin = 30 * time.Second
-	tenantsShown = 100                   // of a queue that is looked at: the deepest
-	depthsMost   = 10 * time.Second      // how old those of one queue, and those of one owner, may be where reading takes long
-	depthsShare  = 200                   // for how many times as long as a reading takes nobody reads them again
-	depthsKept   = 1000                  // queues, and owners, whose are kept
-	countWithin  = 15 * time.Millisecond // of the dead letters of one owner: a page has 50
+	tenantsShown = 100                    // of a queue that is looked at: the deepest
+	depthsMost   = 10 * time.Second       // how old those of one queue, and those of one owner, may be where reading takes long
+	depthsShare  = 200                    // for how many times as long as a reading takes nobody reads them again
+	depthsKept   = 1000                   // queues, and owners, whose are kept
+	ownedAwaited = 15 * time.Millisecond  // the count of an owner's dead letters: a page has 50
+	ownedWithin  = 300 * time.Millisecond // after which counting them is given up
 )
 
 // waiting is whose jobs wait.
@@ -58,6 +60,33 @@ func (a *API) lookAtDepths(s *standing, life context.Context) {
 		return a.Queues.Tenants(ctx, name, tenantsShown)
 	})
 	keyed(&s.depths, func(ctx context.Context, owner string) ([]queue.Depth, error) { return a.Queues.Tenant(ctx, owner) })
+	s.owned.Kept = depthsKept
+	s.owned.Make = func(of owned) *figures.Latest[operation.Count] {
+		return &figures.Latest[operation.Count]{Read: func(ctx context.Context) (operation.Count, error) { return a.countOwned(ctx, of) },
+			Most: ownersOldest, Share: depthsShare, Good: ownersOldest, Wait: ownedAwaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+	}
+}
+
+// owned are the dead letters of an owner in the systems that somebody may look at; empty: in all.
+type owned struct{ owner, systems string }
+
+// countOwned counts them for a moment: to a thousand of each store.
+func (a *API) countOwned(ctx context.Context, of owned) (n operation.Count, err error) {
+	f := deadletter.Filter{Tenant: of.owner, Max: ownersMost}
+	if of.systems != "" {
+		f.Only = func(pipeline string) bool { return strings.Contains(of.systems, " "+a.systemOf(pipeline)+" ") }
+	}
+	stores, err := a.stores("", f)
+	if err != nil {
+		return n, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ownedWithin)
+	defer cancel()
+	for _, s := range stores {
+		some, err := s.Count(ctx, f)
+		n.Value, n.AtLeast = n.Value+some, n.AtLeast || err != nil || some >= ownersMost
+	}
+	return n, nil
 }
 
 // readOwners reads the owners with the most jobs of each queue.
@@ -182,23 +211,8 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 			out.Queues[i].Holds = holds(&s, q.Owner)
 		}
 	}
-	stores, err := a.stores("", deadletter.Filter{})
-	if err != nil {
-		return out, err
-	}
-	for _, s := range stores {
-		n, given := countFor(ctx, func(ctx context.Context) (int, error) {
-			return s.Count(ctx, deadletter.Filter{Only: a.pipelines(may), Tenant: q.Owner, Max: ownersMost})
-		})
-		out.Dead.Value, out.Dead.AtLeast = out.Dead.Value+n, out.Dead.AtLeast || given || n >= ownersMost
+	if out.Dead, at, _ = a.standing.owned.Of(owned{q.Owner, may.some()}).Get(ctx); at.IsZero() {
+		out.Dead.AtLeast = true // they are being counted
 	}
 	return out, nil
-}
-
-// countFor counts for a moment, and says whether it was given up.
-func countFor(ctx context.Context, count func(context.Context) (int, error)) (n int, given bool) {
-	ctx, cancel := context.WithTimeout(ctx, countWithin)
-	defer cancel()
-	n, err := count(ctx)
-	return n, err != nil
 }

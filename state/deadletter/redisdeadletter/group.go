@@ -3,6 +3,9 @@ package redisdeadletter
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
+	"sync"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -12,35 +15,100 @@ import (
 // groupsMax is how many dead letters are looked at for their groups: the newest.
 const groupsMax = 10_000
 
+// cause is what groups have in common.
+type cause struct {
+	pipeline string
+	kind     tidemill.Kind
+	cause    string
+}
+
+// grouped is the group of a dead letter since its last death. A database that went back to an older
+// copy gives numbers again: the time tells such ones apart.
+type grouped struct {
+	deaths int
+	last   int64 // when it last died, in ms
+	of     *cause
+}
+
+// groups are those that Groups found last, by the numbers of dead letters: their failures, which are
+// most of what there is to read, are not read again.
+type groups struct {
+	mu    sync.Mutex // guards found, which is replaced and not changed
+	found map[int64]grouped
+}
+
+func (g *groups) last() map[int64]grouped {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.found
+}
+
+func (g *groups) keep(found map[int64]grouped) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.found = found
+}
+
 // Groups implements deadletter.Store. It looks at the newest dead letters, without their messages.
 func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
-	type name struct {
-		pipeline string
-		kind     tidemill.Kind
-		cause    string
-	}
-	counts, looked := map[name]int{}, 0
+	last, found := s.groups.last(), map[int64]grouped{}
+	counts, causes := map[*cause]int{}, map[cause]*cause{}
 	err = s.scan(ctx, deadletter.Filter{Only: only, Back: true, Max: groupsMax}, func(page []stored) error {
-		seqs := make([]int64, len(page))
-		for i, r := range page {
-			seqs[i] = r.Seq
+		var unread []stored
+		for _, r := range page {
+			if g, ok := last[r.Seq]; !ok || g.deaths != r.Deaths || g.last != r.Last.UnixMilli() {
+				unread = append(unread, r)
+			} else {
+				found[r.Seq] = g
+				counts[g.of]++
+				causes[*g.of] = g.of
+			}
 		}
-		letters, err := s.letters(ctx, seqs, true)
-		for _, r := range letters {
-			counts[name{r.Pipeline, r.Kind, rules.CommonCause(r.Cause)}]++
-			looked++
+		if err := s.histories(ctx, unread); err != nil {
+			return err
 		}
-		return err
+		for _, r := range unread {
+			c := cause{r.Pipeline, r.Kind, rules.CommonCause(r.Cause)}
+			of := causes[c]
+			if of == nil {
+				of = &c
+				causes[c] = of
+			}
+			found[r.Seq] = grouped{r.Deaths, r.Last.UnixMilli(), of}
+			counts[of]++
+		}
+		return nil
 	})
 	if err != nil {
 		return all, fmt.Errorf("look for the groups of dead letters: %w", err)
 	}
+	s.groups.keep(found)
 	for of, n := range counts {
 		all.Groups = append(all.Groups, deadletter.Group{Pipeline: of.pipeline, Kind: of.kind, Cause: of.cause, Count: n})
 	}
-	if looked == groupsMax {
-		all.Looked = looked
+	if len(found) == groupsMax {
+		all.Looked = groupsMax
 	}
 	all.Largest()
 	return all, nil
+}
+
+// histories reads the failures of dead letters. Those of one that has died since are newer, and are of
+// the next reading too.
+func (s *Store) histories(ctx context.Context, letters []stored) error {
+	for part := range slices.Chunk(letters, findFields) {
+		names := make([]string, len(part))
+		for i, r := range part {
+			names[i] = strconv.FormatInt(r.Seq, 10)
+		}
+		answers, err := s.client.Do(ctx, s.client.B().Hmget().Key(s.history).Field(names...).Build()).ToArray()
+		if err != nil {
+			return failed(err)
+		}
+		for i, h := range answers {
+			text, _ := h.ToString() // a missing one counts as damaged
+			part[i].remember(text)
+		}
+	}
+	return nil
 }

@@ -54,6 +54,7 @@ type Store struct {
 	client rueidis.Client
 	o      Options
 	prefix string // of companions
+	groups groups
 
 	stream, seq, mark, ids, meta, history, order string // keys
 }
