@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"html/template"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/console/page"
@@ -170,6 +172,68 @@ func groupsTable(v *page.View, all []api.DeadGroup) template.HTML {
 		{Name: "Dead letters", Look: page.Numbers, Cell: func(c *page.Cell, g *api.DeadGroup) {
 			c.Link(page.Query(page.Address("dead"), url.Values{"system": {g.System}, "pipeline": {g.Pipeline}, "kind": {g.Kind}}), page.Number(g.Count), " of "+g.Pipeline+", "+g.Reason)
 		}},
+	}}
+	return t.HTML(v.Visit, all)
+}
+
+// operationsTable are operations.
+func operationsTable(v *page.View, all []api.Operation) template.HTML {
+	t := page.Table[api.Operation]{Caption: "Operations", Columns: []page.Column[api.Operation]{
+		{Name: "What", Head: true, Cell: func(c *page.Cell, o *api.Operation) { c.Link(page.Address("operations", o.ID), page.Deed(o.What)) }},
+		{Name: "State", Cell: func(c *page.Cell, o *api.Operation) { c.State(o.State) }},
+		{Name: "Matched", Look: page.Numbers, Cell: func(c *page.Cell, o *api.Operation) {
+			if c.Count(o.Count); o.AtLeast {
+				c.Text("+")
+			}
+		}},
+		{Name: "Changed", Look: page.Numbers, Cell: func(c *page.Cell, o *api.Operation) { c.Count(o.Changed) }},
+		{Name: "Could not", Look: page.Numbers, Cell: func(c *page.Cell, o *api.Operation) {
+			if len(o.Failed) == 0 {
+				c.Count(0)
+			}
+			for _, why := range page.Tallied(o.Failed) {
+				c.Below(strings.ReplaceAll(why.Name, "_", " ")+" "+why.Value, "")
+			}
+		}},
+		{Name: "By", Cell: func(c *page.Cell, o *api.Operation) { c.Text(o.By) }},
+		{Name: "Asked for", Cell: func(c *page.Cell, o *api.Operation) { c.When(o.Made) }},
+	}}
+	return t.HTML(v.Visit, all)
+}
+
+// fatesTable is what became of events.
+func fatesTable(v *page.View, all []api.Fate) template.HTML {
+	filter := func(c *page.Cell, name, value string) {
+		if value == "" {
+			c.Soft("–")
+		} else {
+			c.Link(v.With(name, value), value)
+		}
+	}
+	t := page.Table[api.Fate]{Caption: "What became of events, the newest first", Columns: []page.Column[api.Fate]{
+		{Name: "When", Cell: func(c *page.Cell, f *api.Fate) { c.When(f.At) }},
+		{Name: "Outcome", Cell: func(c *page.Cell, f *api.Fate) { c.State(f.Outcome) }},
+		{Name: "Event", Look: "id", Cell: func(c *page.Cell, f *api.Fate) {
+			if f.ID == "" {
+				c.Text(page.Number(f.Count) + " in a request")
+			} else {
+				c.Link(page.ExplainAddress(f.System, f.Owner, f.ID), f.ID)
+			}
+		}},
+		{Name: "Type", Cell: func(c *page.Cell, f *api.Fate) { filter(c, "type", f.Type) }},
+		{Name: "Owner", Look: "id", Cell: func(c *page.Cell, f *api.Fate) { filter(c, "owner", f.Owner) }},
+		{Name: "Where", Cell: func(c *page.Cell, f *api.Fate) {
+			c.Text(f.System + " ")
+			c.Soft(cmp.Or(f.Pipeline, "ingest API"))
+		}},
+		{Name: "Delay", Cell: func(c *page.Cell, f *api.Fate) {
+			if f.Delay == nil {
+				c.Soft("–")
+			} else {
+				c.Text(page.Span(f.Delay))
+			}
+		}},
+		{Name: "Why", Look: "cause wide", Cell: func(c *page.Cell, f *api.Fate) { c.Text(f.Why) }},
 	}}
 	return t.HTML(v.Visit, all)
 }

@@ -37,11 +37,3 @@ func showLive(v *page.Visit) (*page.View, error) {
 	}
 	return &page.View{File: "live", Title: "Live", Section: "live", Live: true, Topics: []string{topic}, Body: p}, nil
 }
-
-// fateAt is the page that explains the event of a fate; empty: it names none.
-func fateAt(f api.Fate) string {
-	if f.ID == "" {
-		return ""
-	}
-	return page.ExplainAddress(f.System, f.Owner, f.ID)
-}

@@ -26,9 +26,9 @@ func (c *Console) pages() *page.Set {
 		Funcs: template.FuncMap{
 			"reasons": func() []page.Fact { return reasons }, "jobStates": func() []page.Fact { return jobStates }, "operationStates": func() []page.Fact { return operationStates },
 			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "attentionAt": attentionAt, "grave": grave,
-			"fates": live.Outcomes, "fateAt": fateAt, "titled": titled,
+			"fates": live.Outcomes, "titled": titled,
 			"queuesTable": queuesTable, "jobsTable": jobsTable, "ownersTable": ownersTable, "tenantsTable": tenantsTable, "ownedTable": ownedTable,
-			"deadTable": deadTable, "groupsTable": groupsTable,
+			"deadTable": deadTable, "groupsTable": groupsTable, "operationsTable": operationsTable, "fatesTable": fatesTable,
 		},
 		Pages: []page.Page{
 			{Path: "{$}", Show: showOverview},

@@ -142,10 +142,27 @@ func (c *Cell) Below(text, class string) {
 // elsewhere is no link.
 func (c *Cell) Link(to, text string, off ...string) { c.link(to, "", text, off) }
 
+// LinkState is a state that leads to a page of the console.
+func (c *Cell) LinkState(to, s string) {
+	inside := c.begin(to, "")
+	c.State(s)
+	c.end(inside)
+}
+
 // Ask is a button that leads to a page which asks whether to do something.
 func (c *Cell) Ask(to, text string, off ...string) { c.link(to, ` class="btn" data-asks`, text, off) }
 
 func (c *Cell) link(to, more, text string, off []string) {
+	inside := c.begin(to, more)
+	c.Text(text)
+	for _, s := range off {
+		c.Off(s)
+	}
+	c.end(inside)
+}
+
+// begin begins a link, if it leads to a page of the console.
+func (c *Cell) begin(to, more string) bool {
 	inside := strings.HasPrefix(to, Prefix)
 	if inside {
 		c.write(`<a`)
@@ -153,10 +170,10 @@ func (c *Cell) link(to, more, text string, off []string) {
 		c.attribute("href", to)
 		c.write(`>`)
 	}
-	c.Text(text)
-	for _, s := range off {
-		c.Off(s)
-	}
+	return inside
+}
+
+func (c *Cell) end(inside bool) {
 	if inside {
 		c.write(`</a>`)
 	}

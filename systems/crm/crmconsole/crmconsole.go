@@ -26,7 +26,7 @@ var Pages = &page.Set{
 	Name:      crm.Name,
 	Places:    []page.Place{{Section: section, Text: "CRM", Path: "crm", Key: "m", Op: crmapi.ListSyncLog.ID}},
 	Templates: templateFiles,
-	Funcs:     template.FuncMap{"lower": strings.ToLower, "eventAt": eventAt, "logStates": func() []page.Fact { return states }, "percent": percent},
+	Funcs:     template.FuncMap{"lower": strings.ToLower, "logTable": logTable, "logStates": func() []page.Fact { return states }, "percent": percent},
 	Said:      map[string]string{"crm.retried": "The event is queued again.", "crm.replayed": "The replay is asked for. This page says how far it is.", "crm.stopped": "The replay stops. What has begun is finished."},
 	Things: map[string]func(map[string]string) string{
 		crmapi.GetCRMEvent.ID: func(p map[string]string) string { return eventAt(p["tenant"], p["id"]) },

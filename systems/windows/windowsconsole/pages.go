@@ -30,7 +30,7 @@ var Pages = &page.Set{
 	Places:    []page.Place{{Section: section, Text: "Windows", Path: "windows", Key: "s", Op: windowsapi.ListWindows.ID}},
 	Pages:     []page.Page{{Path: "windows", Show: showWindows}, {Path: "windows/one", Show: showWindow}, {Path: "windows/files", Show: showFiles}, {Path: "windows/search", Show: showSearch}},
 	Actions:   []*page.Action{closeWindow, replayWindow, giveUpFile},
-	Funcs: template.FuncMap{"states": func() []page.Fact { return states }, "waits": waitsFor, "windowAt": windowAt, "fileAt": fileAt, "took": func(s float64) string { return page.Span(&s) }, "size": func(n int64) uint64 { return uint64(max(n, 0)) },
+	Funcs: template.FuncMap{"states": func() []page.Fact { return states }, "waits": waitsFor, "windowsTable": windowsTable, "fileAt": fileAt, "took": func(s float64) string { return page.Span(&s) }, "size": func(n int64) uint64 { return uint64(max(n, 0)) },
 		"closeAt": func(w windowsapi.Window) string {
 			return page.Query(page.Address("windows", "close"), url.Values{"batch": {w.Batch}, "project": {w.Project}})
 		},
