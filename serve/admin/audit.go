@@ -28,9 +28,9 @@ type audited struct {
 }
 
 // newAudit is the last audit of a system, made while somebody asks for one that is kept.
-func (a *API) newAudit(i int, s *standing, life context.Context) *figures.Latest[audited] {
+func (a *API) newAudit(i int, s *standing) *figures.Latest[audited] {
 	return &figures.Latest[audited]{Read: func(ctx context.Context) (audited, error) { return auditOf(ctx, &a.systems()[i]) },
-		Fresh: auditFresh, Most: auditOldest, Good: auditOldest, Wait: auditWait, Within: auditWithin, Life: life, Begun: &s.begun, Now: a.Now}
+		Fresh: auditFresh, Most: auditOldest, Good: auditOldest, Wait: auditWait, Within: auditWithin, In: &s.readings}
 }
 
 // auditOf audits a system.

@@ -15,9 +15,9 @@ const (
 )
 
 // newGroups are those of all pipelines, read while somebody asks.
-func (a *API) newGroups(s *standing, life context.Context) *figures.Latest[deadletter.Groups] {
+func (a *API) newGroups(s *standing) *figures.Latest[deadletter.Groups] {
 	return &figures.Latest[deadletter.Groups]{Read: func(ctx context.Context) (deadletter.Groups, error) { return a.readGroups(ctx, nil) },
-		Fresh: groupsFresh, Most: groupsOldest, Good: booksGood, Wait: booksWithin, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+		Fresh: groupsFresh, Most: groupsOldest, Good: booksGood, Wait: booksWithin, Within: booksWithin, In: &s.readings}
 }
 
 // readGroups reads the groups of all stores, of some pipelines; nil: of all.

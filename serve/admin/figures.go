@@ -38,8 +38,8 @@ type standing struct {
 	depths  figures.Keyed[string, []queue.Depth] // of an owner: in which queues its jobs wait
 	owned   figures.Keyed[owned, operation.Count]
 
-	begun sync.WaitGroup // readings
-	end   context.CancelFunc
+	readings figures.Readings
+	end      context.CancelFunc
 
 	mu      sync.Mutex // guards refused
 	refused map[string]refusing
@@ -57,20 +57,21 @@ func (a *API) newStanding() *standing {
 		life = context.Background()
 	}
 	s := &standing{history: figures.New(), refused: map[string]refusing{}}
-	life, s.end = context.WithCancel(aside.Reading(life))
+	s.readings.Now = a.Now
+	s.readings.Life, s.end = context.WithCancel(aside.Reading(life))
 	for i := range a.Systems {
 		r := bookReader{of: func() map[string]tidemill.Bookkeeper { return a.systems()[i].Books }, now: a.Now, balanced: map[string]time.Time{}}
 		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,
-			Fresh: booksFresh, Good: booksGood, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now})
-		s.audits = append(s.audits, a.newAudit(i, s, life))
+			Fresh: booksFresh, Good: booksGood, Wait: awaited, Within: booksWithin, In: &s.readings})
+		s.audits = append(s.audits, a.newAudit(i, s))
 	}
 	if a.Queues != nil {
 		s.queues = &figures.Latest[[]queue.Standing]{Read: a.Queues.Standing,
-			Fresh: queuesFresh, Good: figures.Step, Wait: awaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+			Fresh: queuesFresh, Good: figures.Step, Wait: awaited, Within: booksWithin, In: &s.readings}
 	}
-	s.owners = a.newOwners(s, life)
-	a.lookAtDepths(s, life)
-	s.groups = a.newGroups(s, life)
+	s.owners = a.newOwners(s)
+	a.lookAtDepths(s)
+	s.groups = a.newGroups(s)
 	return s
 }
 
@@ -103,7 +104,7 @@ func (s *standing) changed() {
 func (a *API) Close() error {
 	a.hub.Close()
 	a.standing.end()
-	a.standing.begun.Wait()
+	a.standing.readings.Begun.Wait()
 	return a.leave()
 }
 

@@ -43,17 +43,17 @@ type ownersOf struct {
 }
 
 // newOwners are those whose jobs wait, read while somebody asks.
-func (a *API) newOwners(s *standing, life context.Context) *figures.Latest[*waiting] {
-	return &figures.Latest[*waiting]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, Life: life, Begun: &s.begun, Now: a.Now}
+func (a *API) newOwners(s *standing) *figures.Latest[*waiting] {
+	return &figures.Latest[*waiting]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, In: &s.readings}
 }
 
 // lookAtDepths says how the tenants of a queue, and the queues of an owner, are read while somebody asks.
-func (a *API) lookAtDepths(s *standing, life context.Context) {
+func (a *API) lookAtDepths(s *standing) {
 	keyed := func(of *figures.Keyed[string, []queue.Depth], read func(context.Context, string) ([]queue.Depth, error)) {
 		of.Kept = depthsKept
 		of.Make = func(key string) *figures.Latest[[]queue.Depth] {
 			return &figures.Latest[[]queue.Depth]{Read: func(ctx context.Context) ([]queue.Depth, error) { return read(ctx, key) },
-				Most: depthsMost, Share: depthsShare, Wait: booksWithin, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+				Most: depthsMost, Share: depthsShare, Wait: booksWithin, Within: booksWithin, In: &s.readings}
 		}
 	}
 	keyed(&s.deepest, func(ctx context.Context, name string) ([]queue.Depth, error) {
@@ -63,7 +63,7 @@ func (a *API) lookAtDepths(s *standing, life context.Context) {
 	s.owned.Kept = depthsKept
 	s.owned.Make = func(of owned) *figures.Latest[operation.Count] {
 		return &figures.Latest[operation.Count]{Read: func(ctx context.Context) (operation.Count, error) { return a.countOwned(ctx, of) },
-			Most: ownersOldest, Share: depthsShare, Good: ownersOldest, Wait: ownedAwaited, Within: booksWithin, Life: life, Begun: &s.begun, Now: a.Now}
+			Most: ownersOldest, Share: depthsShare, Good: ownersOldest, Wait: ownedAwaited, Within: booksWithin, In: &s.readings}
 	}
 }
 

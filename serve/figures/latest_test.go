@@ -27,14 +27,16 @@ func (r *reader) read(ctx context.Context) (int, error) {
 	}
 }
 
-func latest(r *reader, begun *sync.WaitGroup, life context.Context) *Latest[int] {
-	return &Latest[int]{Read: r.read, Fresh: time.Second, Wait: 700 * time.Millisecond, Within: 3 * time.Second, Life: life, Begun: begun, Now: time.Now}
+func readings(t *testing.T) *Readings { return &Readings{Life: t.Context(), Now: time.Now} }
+
+func latest(r *reader, in *Readings) *Latest[int] {
+	return &Latest[int]{Read: r.read, Fresh: time.Second, Wait: 700 * time.Millisecond, Within: 3 * time.Second, In: in}
 }
 
 func TestManyAskAndOneReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
-		l := latest(r, begun, t.Context())
+		r, in := &reader{takes: 100 * time.Millisecond}, readings(t)
+		l := latest(r, in)
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -51,14 +53,14 @@ func TestManyAskAndOneReads(t *testing.T) {
 		if v, at, _ := l.Get(t.Context()); v != 2 || time.Since(at) > 200*time.Millisecond {
 			t.Errorf("a second later: %d of %v", v, at)
 		}
-		begun.Wait()
+		in.Begun.Wait()
 	})
 }
 
 func TestWhatTakesLongIsReadLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
-		l := latest(r, begun, t.Context())
+		r, in := &reader{takes: 100 * time.Millisecond}, readings(t)
+		l := latest(r, in)
 		l.Most = time.Minute
 		read := func(after time.Duration, want int) {
 			t.Helper()
@@ -73,15 +75,15 @@ func TestWhatTakesLongIsReadLessOften(t *testing.T) {
 		read(100*time.Millisecond, 2)
 		read(29*time.Second, 2)
 		read(2*time.Second, 3)
-		begun.Wait()
+		in.Begun.Wait()
 	})
 }
 
 func TestNobodyWaitsLongForAStoreThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
-		r, begun := &reader{}, &sync.WaitGroup{}
-		l := latest(r, begun, life)
+		r, in := &reader{}, &Readings{Life: life, Now: time.Now}
+		l := latest(r, in)
 		known, _, _ := l.Get(t.Context())
 		r.takes = time.Hour
 		time.Sleep(2 * time.Second)
@@ -109,14 +111,14 @@ func TestNobodyWaitsLongForAStoreThatIsAway(t *testing.T) {
 			t.Errorf("who is gone waited %v", time.Since(began))
 		}
 		end()
-		begun.Wait() // for the reading that the end has ended
+		in.Begun.Wait() // for the reading that the end has ended
 	})
 }
 
 func TestAGoodValueIsAnsweredWhileANewerOneIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
-		l := latest(r, begun, t.Context())
+		r, in := &reader{takes: 100 * time.Millisecond}, readings(t)
+		l := latest(r, in)
 		l.Good = 5 * time.Second
 		get := func(want int, within time.Duration) {
 			t.Helper()
@@ -136,14 +138,14 @@ func TestAGoodValueIsAnsweredWhileANewerOneIsRead(t *testing.T) {
 		r.takes = 10 * time.Millisecond
 		time.Sleep(time.Second)
 		get(4, 10*time.Millisecond) // a newer one that comes soon is awaited
-		begun.Wait()
+		in.Begun.Wait()
 	})
 }
 
 func TestWhoAsksAfterAChangeSeesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, begun := &reader{takes: 100 * time.Millisecond}, &sync.WaitGroup{}
-		l := latest(r, begun, t.Context())
+		r, in := &reader{takes: 100 * time.Millisecond}, readings(t)
+		l := latest(r, in)
 		l.Good = 5 * time.Second
 		l.Changed() // nothing was read
 		get := func(want int) {
@@ -167,15 +169,15 @@ func TestWhoAsksAfterAChangeSeesIt(t *testing.T) {
 		if r.reads != 4 {
 			t.Errorf("it was read %d times, want 4", r.reads)
 		}
-		begun.Wait()
+		in.Begun.Wait()
 	})
 }
 
 func TestKeyedValuesAreReadOncePerKey(t *testing.T) {
 	reads := map[string]int{}
-	var begun sync.WaitGroup
+	in := readings(t)
 	k := Keyed[string, int]{Kept: 2, Make: func(key string) *Latest[int] {
-		return &Latest[int]{Read: func(context.Context) (int, error) { reads[key]++; return len(key), nil }, Fresh: time.Hour, Wait: time.Minute, Within: time.Minute, Life: t.Context(), Begun: &begun, Now: time.Now}
+		return &Latest[int]{Read: func(context.Context) (int, error) { reads[key]++; return len(key), nil }, Fresh: time.Hour, Wait: time.Minute, Within: time.Minute, In: in}
 	}}
 	for _, step := range []struct {
 		key   string
@@ -189,5 +191,5 @@ func TestKeyedValuesAreReadOncePerKey(t *testing.T) {
 	if _, _, err := k.Of("a").Get(t.Context()); err != nil || reads["a"] != 3 {
 		t.Errorf("what was forgotten was read %d times, %v", reads["a"], err)
 	}
-	begun.Wait()
+	in.Begun.Wait()
 }

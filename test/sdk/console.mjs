@@ -166,7 +166,6 @@ async function mend() {
   const phone = await context({ viewport: { width: 320, height: 640 }, colorScheme: 'dark', deviceScaleFactor: 1 })
   const small = await login(phone)
   await small.goto(base)
-  await shot(small, 'phone')
   await phone.close()
 }
 // Pages that show what happens: what becomes of events now, the bridge, windows with their records.

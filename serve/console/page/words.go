@@ -154,7 +154,7 @@ func (v *Visit) When(t any) *Moment {
 		form = "2 Jan 2006 15:04:05"
 	}
 	m := &Moment{ISO: at.UTC().Format(time.RFC3339Nano), At: here.Format(form)}
-	if d := v.At.Sub(at); d < 0 && d > -time.Second {
+	if d := v.At.Sub(at); d < time.Second && d > -time.Second {
 		m.Ago = "now"
 	} else if d < 0 {
 		m.Ago = "in " + Age(-d)
