@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,13 +119,13 @@ func TestACountIsGivenUp(t *testing.T) {
 // slowLetters counts dead letters in a while.
 type slowLetters struct {
 	deadletter.Store
-	takes time.Duration
-	asked int
+	takes atomic.Int64 // a duration
+	asked atomic.Int64
 }
 
 func (s *slowLetters) Count(ctx context.Context, f deadletter.Filter) (int, error) {
-	s.asked++
-	wait := time.NewTimer(s.takes)
+	s.asked.Add(1)
+	wait := time.NewTimer(time.Duration(s.takes.Load()))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -144,16 +145,17 @@ func TestTheDeadLettersOfAnOwnerAreCountedAside(t *testing.T) {
 		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "1", Tenant: "shop"}}}); err != nil {
 			t.Fatal(err)
 		}
-		slow := &slowLetters{Store: letters, takes: 200 * time.Millisecond}
+		slow := &slowLetters{Store: letters}
+		slow.takes.Store(int64(200 * time.Millisecond))
 		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: memoryqueue.New(memoryqueue.Options{})}, Letters: slow})
 		defer d.api.Close()
-		look := func(want operation.Count, asked int) {
+		look := func(want operation.Count, asked int64) {
 			t.Helper()
 			began := time.Now()
 			var o api.Owner
 			d.into(d.get("owners/shop"), &o)
-			if took := time.Since(began); took > 30*time.Millisecond || o.Dead != want || slow.asked != asked {
-				t.Errorf("%+v after %v, counted %d times; want %+v, %d times", o.Dead, took, slow.asked, want, asked)
+			if took := time.Since(began); took > 30*time.Millisecond || o.Dead != want || slow.asked.Load() != asked {
+				t.Errorf("%+v after %v, counted %d times; want %+v, %d times", o.Dead, took, slow.asked.Load(), want, asked)
 			}
 		}
 		counting, one := operation.Count{AtLeast: true}, operation.Count{Value: 1}
@@ -163,7 +165,7 @@ func TestTheDeadLettersOfAnOwnerAreCountedAside(t *testing.T) {
 		look(one, 1)
 		time.Sleep(30 * time.Second) // 200 times as long as it took are not over
 		look(one, 1)
-		slow.takes = time.Minute
+		slow.takes.Store(int64(time.Minute))
 		time.Sleep(30 * time.Second)
 		look(one, 2)
 		time.Sleep(time.Second)

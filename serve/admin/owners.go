@@ -74,7 +74,10 @@ type owned struct{ owner, systems string }
 func (a *API) countOwned(ctx context.Context, of owned) (n operation.Count, err error) {
 	f := deadletter.Filter{Tenant: of.owner, Max: ownersMost}
 	if of.systems != "" {
-		f.Only = func(pipeline string) bool { return strings.Contains(of.systems, " "+a.systemOf(pipeline)+" ") }
+		f.Only = func(pipeline string) bool {
+			system := a.systemOf(pipeline)
+			return system != "" && strings.Contains(of.systems, " "+system+" ")
+		}
 	}
 	stores, err := a.stores("", f)
 	if err != nil {

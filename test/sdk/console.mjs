@@ -163,10 +163,6 @@ async function mend() {
   await page.waitForURL(/done=started/)
   await seen(page, 'Replay of dead letters', 'the replay')
   await c.close()
-  const phone = await context({ viewport: { width: 320, height: 640 }, colorScheme: 'dark', deviceScaleFactor: 1 })
-  const small = await login(phone)
-  await small.goto(base)
-  await phone.close()
 }
 // Pages that show what happens: what becomes of events now, the bridge, windows with their records.
 async function tour() {

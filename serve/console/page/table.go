@@ -34,7 +34,21 @@ func bare(look string) bool {
 
 // HTML is the table with these rows, on a page.
 func (t *Table[T]) HTML(v *Visit, rows []T) template.HTML {
-	c := &Cell{Visit: v, html: make([]byte, 0, 512*(len(rows)+2))}
+	c, cell := &Cell{v: v, html: make([]byte, 0, 512*(len(rows)+2))}, &Cell{v: v}
+	t.head(c)
+	for i := range rows {
+		c.write("\n<tr>")
+		for k := range t.Columns {
+			t.Columns[k].write(c, cell, &rows[i])
+		}
+		c.write(`</tr>`)
+	}
+	c.write(`</tbody></table></div>`)
+	return template.HTML(c.html)
+}
+
+// head writes what is above the rows.
+func (t *Table[T]) head(c *Cell) {
 	c.write(`<div class="scroll"><table class="cards"><caption class="off">`)
 	c.escape(t.Caption)
 	c.write(`</caption><thead><tr>`)
@@ -52,41 +66,33 @@ func (t *Table[T]) HTML(v *Visit, rows []T) template.HTML {
 		c.write(`</th>`)
 	}
 	c.write(`</tr></thead><tbody>`)
-	var row Cell
-	for i := range rows {
-		c.write("\n<tr>")
-		for _, col := range t.Columns {
-			row = Cell{Visit: v, html: row.html[:0]}
-			col.Cell(&row, &rows[i])
-			end := "</td>"
-			if col.Head {
-				end = "</th>"
-				c.write(`<th scope="row"`)
-			} else {
-				c.write(`<td`)
-			}
-			look := col.Look
-			if row.zero {
-				look += " zero"
-			}
-			if look != "" {
-				c.attribute("class", look)
-			}
-			if !col.Head && !bare(col.Look) {
-				c.attribute("data-label", col.Name)
-			}
-			c.write(`>`)
-			c.html = append(append(c.html, row.html...), end...)
-		}
-		c.write(`</tr>`)
+}
+
+// write writes the cell of a row to c, by way of a cell that is used again.
+func (col *Column[T]) write(c, cell *Cell, of *T) {
+	cell.html, cell.zero = cell.html[:0], false
+	col.Cell(cell, of)
+	begin, end, look := `<td`, `</td>`, col.Look
+	if col.Head {
+		begin, end = `<th scope="row"`, `</th>`
 	}
-	c.write(`</tbody></table></div>`)
-	return template.HTML(c.html)
+	if cell.zero {
+		look += " zero"
+	}
+	c.write(begin)
+	if look != "" {
+		c.attribute("class", look)
+	}
+	if !col.Head && !bare(col.Look) {
+		c.attribute("data-label", col.Name)
+	}
+	c.write(`>`)
+	c.html = append(append(c.html, cell.html...), end...)
 }
 
 // Cell is what is written of one cell.
 type Cell struct {
-	*Visit
+	v    *Visit
 	html []byte
 	zero bool // it is a number that is none, and faint
 }
@@ -200,7 +206,7 @@ func (c *Cell) State(s string) { c.span("st "+tone(s), s) }
 
 // When is a time: how far away, and where.
 func (c *Cell) When(t any) {
-	m := c.Visit.When(t)
+	m := c.v.When(t)
 	if m == nil {
 		c.Soft("–")
 		return
@@ -216,7 +222,7 @@ func (c *Cell) When(t any) {
 
 // when is a time in a template.
 func when(v *View, t any) template.HTML {
-	c := Cell{Visit: v.Visit}
+	c := Cell{v: v.Visit}
 	c.When(t)
 	return template.HTML(c.html)
 }
