@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -19,11 +17,10 @@ import (
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/golden"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems"
 )
-
-var update = flag.Bool("update", false, "write testdata/help.golden anew")
 
 // call runs a command in this process.
 func call(t *testing.T, getenv map[string]string, args ...string) (status int, out, errs string) {
@@ -38,20 +35,8 @@ func TestTheHelpAtTheTop(t *testing.T) {
 	if status != 0 || errs != "" {
 		t.Errorf("--help ends with %d and says %q on standard error", status, errs)
 	}
-	golden := filepath.Join("testdata", "help.golden")
-	if *update {
-		if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out != string(want) {
-		t.Errorf("--help is\n%s\nwant (-update writes it)\n%s", out, want)
-	}
-	if status, out, errs := call(t, nil); status != 2 || out != "" || errs != string(want) {
+	golden.Same(t, filepath.Join("testdata", "help.golden"), []byte(out))
+	if status, none, errs := call(t, nil); status != 2 || none != "" || errs != out {
 		t.Errorf("without arguments: exit status %d, want 2 and the help on standard error", status)
 	}
 }

@@ -2,7 +2,6 @@ package deploy_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +14,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-)
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+	"github.com/tidemill/tidemill/internal/golden"
+)
 
 var reference = filepath.Join("..", "docs", "metrics.md")
 
@@ -90,14 +89,7 @@ func TestTheReferenceOfMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page(families)
-	if *update {
-		if err := os.WriteFile(reference, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if is, err := os.ReadFile(reference); err != nil || string(is) != text {
-		t.Errorf("docs/metrics.md is not what an instance shows (%v): go test ./deploy -run TestTheReferenceOfMetrics -update, and read the change", err)
-	}
+	golden.Same(t, reference, []byte(text))
 }
 
 var documentedRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|")

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"net/http"
 	"os"
@@ -15,10 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/golden"
 	"github.com/tidemill/tidemill/serve/api/apitest"
 )
-
-var update = flag.Bool("update", false, "write openapi.json")
 
 // TestMain is the program itself where a test has it run.
 func TestMain(m *testing.M) {
@@ -30,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestTheDocumentIsThatOfTheOperations(t *testing.T) {
-	apitest.Same(t, "openapi.json", apitest.Document(t, new(operations).all()), *update)
+	golden.Same(t, "openapi.json", apitest.Document(t, new(operations).all()))
 }
 
 // program runs the program in folders of a test's own.

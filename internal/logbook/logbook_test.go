@@ -2,16 +2,15 @@ package logbook
 
 import (
 	"bytes"
-	"flag"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write docs/logs.md")
+	"github.com/tidemill/tidemill/internal/golden"
+)
 
 var root = filepath.Join("..", "..")
 
@@ -36,14 +35,8 @@ func TestTheReference(t *testing.T) {
 		}
 	}
 	page, file := Page(all), filepath.Join(root, "docs", "logs.md")
-	if *update && !t.Failed() {
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	is, err := os.ReadFile(file)
-	if err != nil || string(is) != page {
-		t.Errorf("docs/logs.md is not what the code says (%v): go test ./internal/logbook -update, and read the change", err)
+	if !golden.Update() || !t.Failed() {
+		golden.Same(t, file, []byte(page))
 	}
 	if book := Read(page); len(book) != len(all) {
 		t.Errorf("the page has %d records that can be read, want %d", len(book), len(all))

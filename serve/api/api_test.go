@@ -2,31 +2,29 @@ package api_test
 
 import (
 	"bytes"
-	"flag"
 	"path/filepath"
 	"testing"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 
+	"github.com/tidemill/tidemill/internal/golden"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/apitest"
 	"github.com/tidemill/tidemill/systems"
 )
 
-var update = flag.Bool("update", false, "write openapi.json and docs/api.md")
-
 // The description is made of what is declared, and of what is served: nothing else is there, and
 // nothing is left out.
 func TestTheDescriptionIsThatOfTheOperations(t *testing.T) {
 	all := admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations()
 	want := apitest.Document(t, all)
-	apitest.Same(t, "openapi.json", want, *update)
-	if !*update && !bytes.Equal(api.Document, want) {
+	golden.Same(t, "openapi.json", want)
+	if !golden.Update() && !bytes.Equal(api.Document, want) {
 		t.Error("what is served is not openapi.json")
 	}
-	apitest.Same(t, filepath.Join("..", "..", "docs", "api.md"), apitest.Reference(t, all), *update)
+	golden.Same(t, filepath.Join("..", "..", "docs", "api.md"), apitest.Reference(t, all))
 }
 
 func TestTheDescriptionIsValidOpenAPI(t *testing.T) {

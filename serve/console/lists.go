@@ -142,14 +142,14 @@ func deadTable(v *page.View, all []api.ListedDead) template.HTML {
 			c.Link(page.DeadAddress(&l.DeadLetter), cause)
 		}},
 		{Name: "Reason", Cell: func(c *page.Cell, l *api.ListedDead) {
-			c.Link(v.With("reason", l.Reason), l.Reason)
+			c.Link(v.Here("reason", l.Reason), l.Reason)
 			if l.State != "held" {
 				c.Text(" ")
 				c.State(l.State)
 			}
 		}},
 		{Name: "Pipeline", Cell: func(c *page.Cell, l *api.ListedDead) {
-			c.Link(v.With("pipeline", l.Pipeline), l.Pipeline)
+			c.Link(v.Here("pipeline", l.Pipeline), l.Pipeline)
 			c.Below(page.OwnerOf(&l.DeadLetter), "id")
 		}},
 		{Name: "Message", Look: "id", Cell: func(c *page.Cell, l *api.ListedDead) {
@@ -207,7 +207,7 @@ func fatesTable(v *page.View, all []api.Fate) template.HTML {
 		if value == "" {
 			c.Soft("–")
 		} else {
-			c.Link(v.With(name, value), value)
+			c.Link(v.Here(name, value), value)
 		}
 	}
 	t := page.Table[api.Fate]{Caption: "What became of events, the newest first", Columns: []page.Column[api.Fate]{

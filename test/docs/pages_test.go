@@ -4,17 +4,15 @@ package docs
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/internal/golden"
 	"github.com/tidemill/tidemill/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write what is printed into the pages, where it differs: read the change before you commit it")
 
 // pages are the files whose blocks are run.
 func pages(t *testing.T) []string {
@@ -72,7 +70,7 @@ func TestWhatThePagesShowIsWhatHappens(t *testing.T) {
 					servers = nil
 				}
 				err := s.run(st)
-				if d := (*difference)(nil); *update && errors.As(err, &d) {
+				if d := (*difference)(nil); golden.Update() && errors.As(err, &d) {
 					edits = append(edits, edit{st, d.got})
 					continue
 				}

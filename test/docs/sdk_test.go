@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+
+	"github.com/tidemill/tidemill/internal/golden"
 )
 
 const (
@@ -37,7 +39,7 @@ func TestTheTableOfSDKsIsThatOfTheTests(t *testing.T) {
 	if got == want {
 		return
 	}
-	if *update && got != "" {
+	if golden.Update() && got != "" {
 		if err := os.WriteFile(sdkPage, []byte(strings.Replace(page, got, want, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/golden"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
-	"github.com/tidemill/tidemill/serve/api/apitest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
@@ -112,7 +112,7 @@ type Told struct {
 const Secret = "secret"
 
 // Tells explains an event in each of these states, and compares the texts with a file.
-func Tells(t *testing.T, file string, update bool, all []Told) {
+func Tells(t *testing.T, file string, all []Told) {
 	t.Helper()
 	var b bytes.Buffer
 	for _, c := range all {
@@ -131,7 +131,7 @@ func Tells(t *testing.T, file string, update bool, all []Told) {
 		}
 		fmt.Fprintf(&b, "==== %s\n%s\n", c.State, text)
 	}
-	apitest.Same(t, file, b.Bytes(), update)
+	golden.Same(t, file, b.Bytes())
 }
 
 // Found does all look-ups of an id, and returns what they found, a line each.

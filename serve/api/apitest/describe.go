@@ -3,7 +3,6 @@
 package apitest
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -398,19 +397,6 @@ func root(t testing.TB) string {
 		if abs, err := filepath.Abs(dir); err != nil || abs == filepath.Dir(abs) {
 			t.Fatal("no go.mod above the test")
 		}
-	}
-}
-
-// Same wants a file to have this, or writes it.
-func Same(t testing.TB, name string, want []byte, update bool) {
-	t.Helper()
-	if update {
-		if err := os.WriteFile(name, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the operations say (%v): go test -update writes it", name, err)
 	}
 }
 

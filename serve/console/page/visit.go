@@ -193,9 +193,9 @@ func Address(parts ...string) string {
 	return Prefix + strings.Join(parts, "/")
 }
 
-// With is the page's own address with other parameters: name, value, name, value. An empty value takes
+// Here is the page's own address with other parameters: name, value, name, value. An empty value takes
 // the parameter away.
-func (v *Visit) With(pairs ...string) string {
+func (v *Visit) Here(pairs ...string) string {
 	q := v.Query()
 	q.Del("cursor")
 	q.Del("done")
@@ -244,7 +244,7 @@ func (v *Visit) Active(names ...string) (all []Link) {
 	for _, name := range names {
 		for _, value := range v.Query()[name] {
 			if value != "" {
-				all = append(all, Link{name + " = " + Cut(value), v.With(name, "")})
+				all = append(all, Link{name + " = " + Cut(value), v.Here(name, "")})
 			}
 		}
 	}

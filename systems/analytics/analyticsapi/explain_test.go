@@ -3,7 +3,6 @@ package analyticsapi
 import (
 	"context"
 	"errors"
-	"flag"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,8 +24,6 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
 )
-
-var update = flag.Bool("update", false, "write testdata/explain.golden")
 
 // stage is analytics that does not run: the test moves its jobs, persons and rows.
 type stage struct {
@@ -91,7 +88,7 @@ func TestEachStateOfAnEventIsExplained(t *testing.T) {
 		}}
 	}
 	own := uuid.MustParse(id)
-	answertest.Tells(t, "testdata/explain.golden", *update, []answertest.Told{
+	answertest.Tells(t, "testdata/explain.golden", []answertest.Told{
 		told("queued", api.FateInFlight, func(s *stage) { s.comes(id) }),
 		told("being processed", api.FateInFlight, func(s *stage) { s.comes(id); s.Takes(analytics.Name) }),
 		told("tried again later", api.FateInFlight, func(s *stage) {

@@ -3,7 +3,6 @@ package bridgeapi
 import (
 	"context"
 	"errors"
-	"flag"
 	"testing"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/systems/bridge"
 )
-
-var update = flag.Bool("update", false, "write testdata/explain.golden")
 
 const id = "1772366400000-7"
 
@@ -40,7 +37,7 @@ func streamed(state string, acks bool, st Standing) answertest.Told {
 // TestEachStateOfAnEntryIsExplained: the texts are what people read.
 func TestEachStateOfAnEntryIsExplained(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 1, 12, 0, time.UTC)
-	answertest.Tells(t, "testdata/explain.golden", *update, []answertest.Told{
+	answertest.Tells(t, "testdata/explain.golden", []answertest.Told{
 		embedded("queued", api.FateInFlight, true, func(*answertest.Stage) {}),
 		embedded("waiting for its ack", api.FateInFlight, true, func(s *answertest.Stage) { s.Takes(bridge.Name) }),
 		embedded("being published", api.FateInFlight, false, func(s *answertest.Stage) { s.Takes(bridge.Name) }),

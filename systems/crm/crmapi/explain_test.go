@@ -3,7 +3,6 @@ package crmapi
 import (
 	"context"
 	"errors"
-	"flag"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,8 +23,6 @@ import (
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/crm/priority"
 )
-
-var update = flag.Bool("update", false, "write testdata/explain.golden")
 
 // stage is CRM that does not run: the test moves its jobs, and writes its sync log.
 type stage struct {
@@ -105,7 +102,7 @@ func TestEachStateOfAnEventIsExplained(t *testing.T) {
 		s.ended(e, ledger.Failed, "timeout: no answer")
 		s.Ends(crm.Queue, m, end)
 	}
-	answertest.Tells(t, "testdata/explain.golden", *update, []answertest.Told{
+	answertest.Tells(t, "testdata/explain.golden", []answertest.Told{
 		told("queued", api.FateInFlight, typ, func(*stage) {}),
 		told("held back by a limit", api.FateInFlight, typ, func(s *stage) {
 			s.Sets(crm.Queue, func(q *queue.Settings) {

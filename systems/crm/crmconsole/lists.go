@@ -14,10 +14,10 @@ func logTable(v *page.View, all []crmapi.SyncRecord) template.HTML {
 		{Name: "Event", Head: true, Look: "id", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(eventAt(r.Tenant, r.ID), r.ID) }},
 		{Name: "State", Cell: func(c *page.Cell, r *crmapi.SyncRecord) {
 			state := strings.ToLower(r.State)
-			c.LinkState(v.With("state", state), state)
+			c.LinkState(v.Here("state", state), state)
 		}},
-		{Name: "Type", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(v.With("type", r.Type), r.Type) }},
-		{Name: "Tenant", Look: "id", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(v.With("tenant", r.Tenant), r.Tenant) }},
+		{Name: "Type", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(v.Here("type", r.Type), r.Type) }},
+		{Name: "Tenant", Look: "id", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(v.Here("tenant", r.Tenant), r.Tenant) }},
 		{Name: "Tries", Look: page.Numbers, Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Count(r.Attempts) }},
 		{Name: "First taken up", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.When(r.Created) }},
 		{Name: "Error", Look: "cause wide small", Cell: func(c *page.Cell, r *crmapi.SyncRecord) {

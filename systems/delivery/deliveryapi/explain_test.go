@@ -3,7 +3,6 @@ package deliveryapi
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,8 +23,6 @@ import (
 	"github.com/tidemill/tidemill/systems/delivery/event"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
-
-var update = flag.Bool("update", false, "write testdata/explain.golden")
 
 // stage is delivery that does not run: the test moves its jobs.
 type stage struct {
@@ -98,7 +95,7 @@ func TestEachStateOfAnEventIsExplained(t *testing.T) {
 	routed := func(state, fate string, do func(*stage, *tidemill.Message)) answertest.Told {
 		return told(state, fate, func(s *stage) { s.routes(); do(s, s.Takes(ads)) })
 	}
-	answertest.Tells(t, "testdata/explain.golden", *update, []answertest.Told{
+	answertest.Tells(t, "testdata/explain.golden", []answertest.Told{
 		told("queued", api.FateInFlight, func(*stage) {}),
 		told("queued, and the queue is paused", api.FateInFlight, func(s *stage) { s.Sets(delivery.Standard, func(q *queue.Settings) { q.Paused = true }) }),
 		told("being routed", api.FateInFlight, func(s *stage) { s.Takes(delivery.Standard) }),

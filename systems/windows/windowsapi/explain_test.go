@@ -2,7 +2,6 @@ package windowsapi
 
 import (
 	"errors"
-	"flag"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,8 +19,6 @@ import (
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/systems/windows/record"
 )
-
-var update = flag.Bool("update", false, "write testdata/explain.golden")
 
 // stage is windows that do not run: the test moves them.
 type stage struct {
@@ -104,7 +101,7 @@ func TestEachStateOfAWindowIsExplained(t *testing.T) {
 		}}
 	}
 	told := func(state, fate string, do func(*stage)) answertest.Told { return of(first, state, fate, do) }
-	answertest.Tells(t, "testdata/explain.golden", *update, []answertest.Told{
+	answertest.Tells(t, "testdata/explain.golden", []answertest.Told{
 		told("collecting", api.FateInFlight, func(*stage) {}),
 		told("closed, and nothing delivers", api.FateInFlight, func(s *stage) { s.sweeps() }),
 		told("being delivered", api.FateInFlight, func(s *stage) { s.sweeps(); s.hands() }),
