@@ -27,19 +27,36 @@ type Column[T any] struct {
 // Numbers is the look of a column of numbers.
 const Numbers = "n"
 
-// bare says that the cells of a column stand without its name where rows are cards.
-func bare(look string) bool {
-	return look == "tick" || look == "acts" || strings.Contains(look, "wide")
-}
-
 // HTML is the table with these rows, on a page.
 func (t *Table[T]) HTML(v *Visit, rows []T) template.HTML {
-	c, cell := &Cell{v: v, html: make([]byte, 0, 512*(len(rows)+2))}, &Cell{v: v}
-	t.head(c)
-	for i := range rows {
+	shapes := make([]shape, len(t.Columns))
+	for i, c := range t.Columns {
+		shapes[i] = shape{c.Name, c.Look, c.Head, c.Mute}
+	}
+	return draw(v, t.Caption, shapes, len(rows), func(c *Cell, row, column int) { t.Columns[column].Cell(c, &rows[row]) })
+}
+
+// shape is a column whatever its rows are: what follows is compiled once, and not for each type.
+type shape struct {
+	name, look string
+	head, mute bool
+}
+
+// bare says that the cells of a column stand without its name where rows are cards.
+func (s *shape) bare() bool {
+	return s.head || s.look == "tick" || s.look == "acts" || strings.Contains(s.look, "wide")
+}
+
+// draw writes a table, with what fill writes into each cell.
+func draw(v *Visit, caption string, columns []shape, rows int, fill func(c *Cell, row, column int)) template.HTML {
+	c, cell := &Cell{v: v, html: make([]byte, 0, 512*(rows+2))}, &Cell{v: v}
+	c.above(caption, columns)
+	for row := range rows {
 		c.write("\n<tr>")
-		for k := range t.Columns {
-			t.Columns[k].write(c, cell, &rows[i])
+		for i := range columns {
+			cell.html, cell.zero = cell.html[:0], false
+			fill(cell, row, i)
+			c.cell(&columns[i], cell)
 		}
 		c.write(`</tr>`)
 	}
@@ -47,47 +64,45 @@ func (t *Table[T]) HTML(v *Visit, rows []T) template.HTML {
 	return template.HTML(c.html)
 }
 
-// head writes what is above the rows.
-func (t *Table[T]) head(c *Cell) {
+// above writes what is above the rows.
+func (c *Cell) above(caption string, columns []shape) {
 	c.write(`<div class="scroll"><table class="cards"><caption class="off">`)
-	c.escape(t.Caption)
+	c.escape(caption)
 	c.write(`</caption><thead><tr>`)
-	for _, col := range t.Columns {
+	for _, s := range columns {
 		c.write(`<th scope="col"`)
-		if col.Look == Numbers || col.Look == "tick" {
-			c.attribute("class", col.Look)
+		if s.look == Numbers || s.look == "tick" {
+			c.attribute("class", s.look)
 		}
 		c.write(`>`)
-		if col.Mute {
-			c.Off(col.Name)
+		if s.mute {
+			c.Off(s.name)
 		} else {
-			c.escape(col.Name)
+			c.escape(s.name)
 		}
 		c.write(`</th>`)
 	}
 	c.write(`</tr></thead><tbody>`)
 }
 
-// write writes the cell of a row to c, by way of a cell that is used again.
-func (col *Column[T]) write(c, cell *Cell, of *T) {
-	cell.html, cell.zero = cell.html[:0], false
-	col.Cell(cell, of)
-	begin, end, look := `<td`, `</td>`, col.Look
-	if col.Head {
+// cell writes a cell that was filled.
+func (c *Cell) cell(s *shape, filled *Cell) {
+	begin, end, look := `<td`, `</td>`, s.look
+	if s.head {
 		begin, end = `<th scope="row"`, `</th>`
 	}
-	if cell.zero {
+	if filled.zero {
 		look += " zero"
 	}
 	c.write(begin)
 	if look != "" {
 		c.attribute("class", look)
 	}
-	if !col.Head && !bare(col.Look) {
-		c.attribute("data-label", col.Name)
+	if !s.bare() {
+		c.attribute("data-label", s.name)
 	}
 	c.write(`>`)
-	c.html = append(append(c.html, cell.html...), end...)
+	c.html = append(append(c.html, filled.html...), end...)
 }
 
 // Cell is what is written of one cell.
