@@ -70,8 +70,6 @@ func oneAddress(id, project string) string {
 	return page.Query(page.Address("windows", "one"), url.Values{"id": {id}, "project": {project}})
 }
 
-func windowAt(w windowsapi.Window) string { return oneAddress(w.ID, w.Project) }
-
 func fileAt(name string) string {
 	return page.Query(page.Address("windows", "give-up"), url.Values{"file": {name}})
 }
