@@ -3,8 +3,6 @@ package redisdeadletter
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/tidemill/tidemill"
@@ -54,20 +52,21 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 	last, found := s.groups.last(), map[int64]grouped{}
 	counts, causes := map[*cause]int{}, map[cause]*cause{}
 	err = s.scan(ctx, deadletter.Filter{Only: only, Back: true, Max: groupsMax}, func(page []stored) error {
-		var unread []stored
+		var unread []int64
 		for _, r := range page {
 			if g, ok := last[r.Seq]; !ok || g.deaths != r.Deaths || g.last != r.Last.UnixMilli() {
-				unread = append(unread, r)
+				unread = append(unread, r.Seq)
 			} else {
 				found[r.Seq] = g
 				counts[g.of]++
 				causes[*g.of] = g.of
 			}
 		}
-		if err := s.histories(ctx, unread); err != nil {
+		letters, err := s.letters(ctx, unread, true) // without those that are gone by now
+		if err != nil {
 			return err
 		}
-		for _, r := range unread {
+		for _, r := range letters {
 			c := cause{r.Pipeline, r.Kind, rules.CommonCause(r.Cause)}
 			of := causes[c]
 			if of == nil {
@@ -91,24 +90,4 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 	}
 	all.Largest()
 	return all, nil
-}
-
-// histories reads the failures of dead letters. Those of one that has died since are newer, and are of
-// the next reading too.
-func (s *Store) histories(ctx context.Context, letters []stored) error {
-	for part := range slices.Chunk(letters, findFields) {
-		names := make([]string, len(part))
-		for i, r := range part {
-			names[i] = strconv.FormatInt(r.Seq, 10)
-		}
-		answers, err := s.client.Do(ctx, s.client.B().Hmget().Key(s.history).Field(names...).Build()).ToArray()
-		if err != nil {
-			return failed(err)
-		}
-		for i, h := range answers {
-			text, _ := h.ToString() // a missing one counts as damaged
-			part[i].remember(text)
-		}
-	}
-	return nil
 }
