@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -125,14 +126,10 @@ type slowLetters struct {
 
 func (s *slowLetters) Count(ctx context.Context, f deadletter.Filter) (int, error) {
 	s.asked.Add(1)
-	wait := time.NewTimer(time.Duration(s.takes.Load()))
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return s.Store.Count(ctx, f)
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := sleep.For(ctx, time.Duration(s.takes.Load())); err != nil {
+		return 0, err
 	}
+	return s.Store.Count(ctx, f)
 }
 
 // An owner's dead letters are counted once for all who look at it, and nobody waits for that.

@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/console/page"
@@ -192,7 +191,7 @@ func operationsTable(v *page.View, all []api.Operation) template.HTML {
 				c.Count(0)
 			}
 			for _, why := range page.Tallied(o.Failed) {
-				c.Below(strings.ReplaceAll(why.Name, "_", " ")+" "+why.Value, "")
+				c.Below(page.Words(why.Name)+" "+why.Value, "")
 			}
 		}},
 		{Name: "By", Cell: func(c *page.Cell, o *api.Operation) { c.Text(o.By) }},

@@ -164,6 +164,9 @@ func (v *Visit) When(t any) *Moment {
 	return m
 }
 
+// Words is a name of the API as people read it.
+func Words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
 // Many counts things in words.
 func Many(n int, what string) string {
 	if n == 1 {

@@ -28,7 +28,7 @@ var Pages = &page.Set{
 	Name:      analytics.Name,
 	Places:    []page.Place{{Section: section, Text: "Analytics", Path: "analytics", Key: "n", Op: analyticsapi.ListEvents.ID}},
 	Templates: templateFiles,
-	Funcs:     template.FuncMap{"eventsTable": eventsTable, "warningsTable": warningsTable, "definitionsTable": definitionsTable, "eventAt": eventAt, "personAt": personAt, "advice": advice, "text": func(b json.RawMessage) string { return string(b) }},
+	Funcs:     template.FuncMap{"eventsTable": eventsTable, "warningsTable": warningsTable, "definitionsTable": definitionsTable, "personAt": personAt, "advice": advice, "text": func(b json.RawMessage) string { return string(b) }},
 	Said:      map[string]string{"key.revoked": "The key is revoked. It is refused within a minute."},
 	Things: map[string]func(map[string]string) string{
 		analyticsapi.GetPerson.ID:     personOf,

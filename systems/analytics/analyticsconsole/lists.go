@@ -3,7 +3,6 @@ package analyticsconsole
 import (
 	"html/template"
 	"net/url"
-	"strings"
 
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
@@ -23,7 +22,7 @@ func eventsTable(v *page.View, project string, all []analyticsapi.Event) templat
 // warningsTable are warnings of a project.
 func warningsTable(v *page.View, all []analyticsapi.Warning) template.HTML {
 	t := page.Table[analyticsapi.Warning]{Caption: "Warnings", Columns: []page.Column[analyticsapi.Warning]{
-		{Name: "Type", Head: true, Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(strings.ReplaceAll(w.Type, "_", " ")) }},
+		{Name: "Type", Head: true, Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(page.Words(w.Type)) }},
 		{Name: "When", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.When(w.Timestamp) }},
 		{Name: "Event", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(w.Name) }},
 		{Name: "Distinct id", Look: "id", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(w.Distinct) }},
