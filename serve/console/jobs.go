@@ -1,8 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -24,6 +27,15 @@ type jobsPage struct {
 	Filter api.JobFilter
 	Jobs   page.Part[operation.Paged[api.Job]]
 	Active []page.Link // filters, each with the address without it
+	chosen url.Values  // the filter with its end: what is on the page and no later one
+}
+
+// All says whether all that match can be meant: jobs of one state, that are not named.
+func (p *jobsPage) All() bool { return p.Filter.State != "" && len(p.Filter.IDs) == 0 }
+
+// Choose is the page of an action on all that match.
+func (p *jobsPage) Choose(verb string) string {
+	return page.Query(page.Address("queues", p.Queue, verb), p.chosen)
 }
 
 func showJobs(v *page.Visit) (*page.View, error) {
@@ -40,6 +52,8 @@ func showJobs(v *page.Visit) (*page.View, error) {
 	if p.Jobs.Problem != nil && p.Jobs.Problem.Status == http.StatusNotFound {
 		return nil, p.Jobs.Problem
 	}
+	until := cmp.Or(api.Span{Until: p.Filter.Until}.Fixed(v.At).Until, v.At.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)) // stores keep milliseconds
+	p.chosen = url.Values{"state": {p.Filter.State}, "tenant": {p.Filter.Tenant}, "type": {p.Filter.Type}, "until": {until}, "back": {v.R.URL.RequestURI()}}
 	p.Active = v.Active("state", "tenant", "type", "id", "until")
 	return &page.View{File: "jobs", Live: v.Newest(), Title: "Jobs of " + name, Section: "queues", Crumbs: queueCrumbs(name), Body: p}, nil
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -21,12 +22,22 @@ func chosenFor(path, what string, around func(*page.Visit, *page.Question)) *pag
 	}, around)
 }
 
+// oneEach asks again for a choice of which more things match than were chosen.
+func oneEach(q *page.Question, chosen []string, why string) {
+	chosen = slices.Compact(slices.Sorted(slices.Values(chosen)))
+	if len(chosen) > 0 && q.Many.Count > len(chosen) {
+		q.Title, q.Nothing = "Nothing is changed", why
+	}
+}
+
 func aroundDead(v *page.Visit, q *page.Question) {
+	oneEach(q, v.Query()["seq"], "Dead letters of several systems have the numbers that were chosen. Filter the list by a system, and choose again.")
 	q.Section, q.Crumbs, q.Back = "dead", []page.Link{{Text: "Dead letters", Href: page.Address("dead")}}, v.Back(page.Address("dead"))
 }
 
 func aroundJobs(v *page.Visit, q *page.Question) {
 	name := v.R.PathValue("queue")
+	oneEach(q, v.Query()["id"], "Jobs of several tenants have the ids that were chosen. Filter the list by a tenant, and choose again.")
 	q.Section, q.Crumbs, q.Back = "queues", queueCrumbs(name), v.Back(page.Address("queues", name, "jobs"))
 }
 
