@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -130,7 +131,7 @@ func lookUp(ctx context.Context, all []systemic) []found {
 func (a *API) lookups(ctx context.Context, q *api.FindQuery) (all []systemic, err error) {
 	all = append(all, systemic{a.lookForLetters(q), ""})
 	if q.System == "" {
-		for _, l := range []answer.Lookup{a.lookForJobs(q), a.lookForQueue(q), a.lookForOwner(q),
+		for _, l := range []answer.Lookup{a.lookForJobs(q), a.lookForQueue(q), a.lookForOwner(q), a.lookForOperation(q),
 			{Where: "requests", Not: "no store keeps the ids of requests: the log has them"}} {
 			all = append(all, systemic{l, ""})
 		}
@@ -314,5 +315,22 @@ func (a *API) lookForOwner(q *api.FindQuery) answer.Lookup {
 		}
 		p := all[i]
 		return []api.Thing{{Kind: "owner", Owner: p.Name, ID: p.ID.String(), Text: "project " + p.Name, Operation: api.ListProjects.ID, Parameters: map[string]string{}}}, nil
+	}}
+}
+
+// lookForOperation looks for an operation of that id.
+func (a *API) lookForOperation(q *api.FindQuery) answer.Lookup {
+	const where = "operations"
+	if a.Bulk == nil {
+		return answer.Lookup{Where: where, Not: "this instance has no database that keeps operations"}
+	}
+	return answer.Lookup{Where: where, Do: func(ctx context.Context) ([]api.Thing, error) {
+		o, err := a.getOperation(ctx, &api.OneOperation{ID: q.ID})
+		if p, refused := errors.AsType[*operation.Problem](err); refused && p.Status == http.StatusNotFound {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		return []api.Thing{{Kind: "operation", ID: o.ID, Text: fmt.Sprintf("operation %s of %s, %s", o.What, o.By, o.State), Operation: api.GetOperation.ID, Parameters: map[string]string{"id": o.ID}}}, nil
 	}}
 }

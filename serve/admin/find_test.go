@@ -19,6 +19,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/bulk"
+	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/project"
@@ -57,7 +59,11 @@ func findDesk(t *testing.T, f *finder) (*desk, *memoryqueue.Store, deadletter.St
 	if err := projects.Ensure(t.Context(), project.Project{ID: project.ID("shop"), Name: "shop"}, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
-	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: queues, Projects: projects}, Letters: letters,
+	moves := tablebulk.Memory()
+	if err := moves.Add(t.Context(), &bulk.Operation{ID: "op-1", Kind: api.DeadReplay, Scope: "all", By: "ada", State: bulk.Done, Filter: []byte(`{"all":true}`), Made: day, Ended: day}); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: queues, Projects: projects}, Letters: letters, Bulk: moves,
 		Finds: []answer.Finds{{System: delivery.Name, Finder: f}, {System: crm.Name, Missing: "crm does not run in this instance"}}})
 	return d, queues, letters
 }
@@ -107,7 +113,7 @@ func TestFindLooksEverywhereAndSaysWhere(t *testing.T) {
 	if missed["nowhere"] != "it is too far" || missed["broken"] != "the disk broke" || missed["crm"] != "crm does not run in this instance" || missed["requests"] == "" || len(missed) != 4 {
 		t.Errorf("not looked: %q", missed)
 	}
-	if len(out.Looked) != 7 {
+	if len(out.Looked) != 8 {
 		t.Errorf("looked in %+v", out.Looked)
 	}
 	if got := thingsOf(d.finds("1", "").Hits); got[0] != "dead_letter 1" {
@@ -118,6 +124,11 @@ func TestFindLooksEverywhereAndSaysWhere(t *testing.T) {
 	}
 	if got := thingsOf(d.finds("shop", "").Hits); !slices.Contains(got, "owner "+project.ID("shop").String()) {
 		t.Errorf("%q", got)
+	}
+	if hits := d.finds("op-1", "").Hits; !slices.ContainsFunc(hits, func(h api.Thing) bool {
+		return h.Kind == "operation" && h.Text == "operation dead.replay of ada, done" && h.Operation == api.GetOperation.ID && h.Parameters["id"] == "op-1"
+	}) {
+		t.Errorf("an operation: %+v", hits)
 	}
 	if out := d.finds(odd, "&system=crm"); len(out.Hits) != 0 || len(out.Missed) != 1 {
 		t.Errorf("of a system that does not run: %+v", out)

@@ -11,7 +11,7 @@ import (
 // Of any one thing, by its id.
 var (
 	Find = operation.View[FindQuery, FoundThings]("find", "find",
-		"Find everything that has an id: events of all systems, jobs, dead letters, persons, windows, partners, queues, owners. It makes point look-ups only, all systems at once, each for half a second at most, and says where it looked, where not, and why.").For(caller.Viewer).OfEach()
+		"Find everything that has an id: events of all systems, jobs, dead letters, persons, windows, partners, queues, owners, operations. It makes point look-ups only, all systems at once, each for half a second at most, and says where it looked, where not, and why.").For(caller.Viewer).OfEach()
 	Scan = operation.View[ScanQuery, Scanned]("scan", "find/scan",
 		"Look through the jobs of all queues and owners for a text in their ids, and in their headers and payloads where the caller may see payloads. One request reads up to 100,000 jobs, for two seconds at most; next goes on.").For(caller.Operator).OfEach()
 	Explain = operation.View[OneEvent, Explanation]("explain", "explain",
@@ -20,7 +20,7 @@ var (
 
 // FindQuery says what is to be found.
 type FindQuery struct {
-	ID     string `query:"q" arg:"" name:"id" help:"The id: of an event, a job, an order, a dead letter (or its number), a person, a window or batch, a partner, a queue, an owner, a replay."`
+	ID     string `query:"q" arg:"" name:"id" help:"The id: of an event, a job, an order, a dead letter (or its number), a person, a window or batch, a partner, a queue, an owner, an operation, a replay."`
 	System string `query:"system" help:"Look in this system only." placeholder:"NAME"`
 	Owner  string `query:"owner" help:"Only things of this owner: a site, a tenant, or a project by name or id." placeholder:"NAME"`
 }
@@ -36,7 +36,7 @@ type FoundThings struct {
 
 // Thing is a thing that was found, or that another one is related to.
 type Thing struct {
-	Kind       string            `json:"kind"` // event, job, dead_letter, person, profile, order, window, entry, partner, queue, owner, replay
+	Kind       string            `json:"kind"` // event, job, dead_letter, person, profile, order, window, entry, partner, queue, owner, operation, replay
 	System     string            `json:"system,omitempty"`
 	Owner      string            `json:"owner,omitempty"` // a site, a tenant, a project
 	ID         string            `json:"id"`

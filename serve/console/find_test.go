@@ -11,6 +11,7 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // lives are the events of a system: those whose ids begin with one or two. What follows is in each of
@@ -52,6 +53,16 @@ func TestTheBoxFindsEverything(t *testing.T) {
 			t.Errorf("%s leads to %d %s, want %s", q, rec.Code, rec.Header().Get("Location"), want)
 		}
 	}
+	for _, q := range []string{`"e4"`, "'e4'", "`e4`", "<e4>", "e4,", "\u200be4", "“e4”"} { // as it was copied
+		if rec := w.Ask("GET", "/console/find?q="+url.QueryEscape(q), nil); rec.Header().Get("Location") != "/console/queues/q/job?id=e4&tenant=shop" {
+			t.Errorf("%s leads to %d %s", q, rec.Code, rec.Header().Get("Location"))
+		}
+	}
+	for q, want := range map[string]string{"op": "/console/operations/op", "books": "/console/books", "dead letters": "/console/dead"} {
+		if rec := w.Ask("GET", "/console/find?q="+url.QueryEscape(q), nil); rec.Header().Get("Location") != want {
+			t.Errorf("%s leads to %d %s, want %s", q, rec.Code, rec.Header().Get("Location"), want)
+		}
+	}
 	page := w.Page("/console/find?q=two")
 	w.Has(page, "an order · delivery · shop", "a job", "person", "a catalogue", "listProjects", "delivery: queue", "delivery: cellar: it is locked")
 	for _, href := range []string{`href="/console/explain?id=two&amp;owner=shop&amp;system=delivery"`, `href="/console/queues/q/job?id=two&amp;tenant=shop"`, `href="/console/analytics/person?distinct_id=two&amp;project=shop"`, `href="/console/reference#listProjects"`} {
@@ -81,5 +92,20 @@ func TestTheLifeOfAnEventIsExplained(t *testing.T) {
 	}
 	if !strings.Contains(w.Page("/console/dead/delivery/1"), `href="/console/explain?id=d1&amp;owner=shop&amp;system=delivery"`) {
 		t.Error("a dead letter does not lead to what explains it")
+	}
+}
+
+// TestAScanIsASecondStep looks through jobs for a text that no look-up finds.
+func TestAScanIsASecondStep(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	w.Has(w.Page(link(t, w.Page("/console/find?q=12345678901234567890"), "/console/find?")), "Jobs with 12345678901234567890 in their ids, headers and payloads", "e3", "4 jobs were looked at; these are all that are left.")
+	w.Has(w.Page("/console/find?q=nothing&scan=yes"), "None among those that were looked at.", "4 jobs were looked at")
+	w.Who.Rights = caller.All(caller.Viewer)
+	if page := w.Page("/console/find?q=nothing"); strings.Contains(page, "scan=yes") {
+		t.Error("a viewer is shown how to look through all jobs")
+	}
+	if rec := w.Ask("GET", "/console/find?q=nothing&scan=yes", nil); rec.Code != http.StatusForbidden {
+		t.Errorf("a viewer who looks through all jobs is answered %d", rec.Code)
 	}
 }

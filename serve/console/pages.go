@@ -115,5 +115,6 @@ var things = map[string]func(map[string]string) string{
 	},
 	api.GetDescription.ID: func(p map[string]string) string { return descriptionAt(p["kind"], p["name"]) },
 	api.GetDead.ID:        func(p map[string]string) string { return page.OneDeadAddress(p["system"], p["letter"]) },
+	api.GetOperation.ID:   func(p map[string]string) string { return page.Address("operations", p["id"]) },
 	api.GetQueue.ID:       func(p map[string]string) string { return page.Address("queues", p["name"]) },
 }

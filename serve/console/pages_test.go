@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/console/consoletest"
@@ -26,7 +27,7 @@ func everyPage(said string) []string {
 		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
 		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
-		"/console/find?q=" + url.QueryEscape("two"+said), "/console/access", "/console/access/users/add", "/console/access/users/grace/role", "/console/access/users/grace/password", "/console/access/users/grace/remove", "/console/access/tokens/make", "/console/access/tokens/0123456789abcdef/revoke",
+		"/console/find?q=" + url.QueryEscape("two"+said), "/console/find?scan=yes&q=" + url.QueryEscape("e3"+said), "/console/access", "/console/access/users/add", "/console/access/users/grace/role", "/console/access/users/grace/password", "/console/access/users/grace/remove", "/console/access/tokens/make", "/console/access/tokens/0123456789abcdef/revoke",
 		"/console/access/sessions/0123456789abcdef/end", "/console/me/password", "/console/owners", "/console/owners?prefix=nobody", "/console/owners/one?owner=" + url.QueryEscape("shop"+said), "/console/explain", "/console/audit", "/console/audit?check=yes&outcome=refused", "/console/operations", "/console/operations/op", "/console/operations/op/again", "/console/operations/op/stop", "/console/explain?" + url.Values{"system": {"delivery"}, "owner": {"shop" + said}, "id": {"one" + said}}.Encode()}
 }
 
@@ -46,7 +47,8 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 	w.Has(w.Page("/console/"), "balanced", "answered 422", "Wants attention", "delivery", "q")
 	w.Has(w.Page("/console/live"), "f1", "answered 500", "dead 1", "refused 1", "unauthorized: no", "1 in a request", "Delay of delivery", "2 shown")
 	w.Has(w.Page("/console/queues"), "q", "running", "Put off")
-	w.Has(w.Page("/console/queues/q"), "Limit of tenant", "3 a second", "Jobs wait and nobody works on any", "1 job is put off")
+	w.Has(w.Page("/console/queues/q"), "Limit of tenant", "3 a second", "Jobs wait and nobody works on any", "Who works on it", "no instance that is there has a pipeline for it", "The last hour", "1 job is put off")
+	w.Has(w.Page("/console/queues/q?span=24h"), "The last 24 hours")
 	w.Has(w.Page("/console/queues/q/jobs"), "e3", "e4", "waiting", "delayed", "3 shown; these are all that match.")
 	w.Has(w.Page("/console/queues/q/job?id=e3&tenant=shop"), `"n": 1.10, "n": 2, "big": 12345678901234567890`, "h v", "It can be handed out as soon as")
 	w.Has(w.Page("/console/queues/q/job?id=e2&tenant=shop"), "answered 503", "It is due in 59 min")
@@ -220,6 +222,23 @@ func TestBytes(t *testing.T) {
 		}
 		if n := consoletest.Zipped([]byte(page)); n > consoletest.MostOfAList {
 			t.Errorf("%s has %d bytes zipped, want at most %d", path, n, consoletest.MostOfAList)
+		}
+	}
+}
+
+// TestTheColourOfTheEnvironmentIsOnEveryPage holds that each that may be set has a rule in the style sheet.
+func TestTheColourOfTheEnvironmentIsOnEveryPage(t *testing.T) {
+	w := newWorld(t, func(_ *world, _ *admin.Parts, c *console.Parts) { c.Colour = "amber" })
+	if page := w.Page("/console/config"); !strings.Contains(page, `data-colour="amber"`) {
+		t.Error("a page has no colour")
+	}
+	style, err := os.ReadFile(filepath.Join("assets", "console.css"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, colour := range []string{"blue", "green", "amber", "red", "violet"} { // grey is without
+		if !strings.Contains(string(style), "[data-colour="+colour+"]") {
+			t.Errorf("%s has no rule", colour)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type Parts struct {
 	Base        string // what a proxy has before Prefix and takes away, without an end of "/"; empty: nothing
 	Name        string // of this instance, in the header and in the title; empty: Tidemill
 	Environment string // as production; empty: none is shown
+	Colour      string // of the environment, on every page: a name that the style sheet knows; empty: grey
 	Log         *slog.Logger
 	Now         func() time.Time // nil: time.Now
 	Key         func() string    // makes an Idempotency-Key; nil: a random one
@@ -107,6 +108,15 @@ func (v *View) Nav() (groups [][]Place) {
 		groups[len(groups)-1] = append(groups[len(groups)-1], p)
 	}
 	return groups
+}
+
+// PlaceAt is the place of the navigation that is called so, for who may go there; empty: there is none.
+func (v *Visit) PlaceAt(name string) string {
+	i := slices.IndexFunc(v.places, func(p Place) bool { return strings.EqualFold(p.Text, name) && v.May(p.Op) })
+	if i < 0 {
+		return ""
+	}
+	return Prefix + v.places[i].Path
 }
 
 // Instance is the name in the header.

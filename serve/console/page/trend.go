@@ -25,10 +25,21 @@ const (
 	trendHigh = 80
 )
 
-// TrendOf is the history of the last hour. A series that is not kept is a problem.
+// longSpan is the span of a page that shows more than the last hour.
+const longSpan = "24h"
+
+// LongSpan says whether a page shows how something went for a day, and not for an hour.
+func (v *Visit) LongSpan() bool { return v.Query().Get("span") == longSpan }
+
+// TrendOf is the history of the last hour, or of the day that the address asks for. A series that is
+// not kept is a problem.
 func TrendOf(v *Visit, series string) Part[*Trend] {
 	return Look(v, func(ctx context.Context) (*Trend, error) {
-		h, err := api.GetHistory.Call(ctx, v.API, &api.HistoryOf{Series: series})
+		q := &api.HistoryOf{Series: series}
+		if v.LongSpan() {
+			q.Span = longSpan
+		}
+		h, err := api.GetHistory.Call(ctx, v.API, q)
 		return newTrend(h), err
 	})
 }
