@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
+	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
 
 // link is the first link of a page that begins so.
@@ -74,7 +77,11 @@ func TestWhatIsBeingReplayedIsNoScope(t *testing.T) {
 // TestAllJobsThatMatchAreThoseThatWereSeen holds that a change of all jobs of a list heeds its filter,
 // and leaves out what came after the page was made.
 func TestAllJobsThatMatchAreThoseThatWereSeen(t *testing.T) {
-	w := newWorld(t)
+	ahead := -time.Second // the clock of the queue
+	w := newWorld(t, func(w *world, a *admin.Parts, _ *console.Parts) {
+		w.queues = memoryqueue.New(memoryqueue.Options{Capacity: 5000, Now: func() time.Time { return time.Now().Add(ahead) }})
+		a.Queues = w.queues
+	})
 	w.fill("")
 	if err := w.queues.Add(t.Context(), []*tidemill.Message{{To: "q", ID: "other", Tenant: "club"}}, nil); err != nil {
 		t.Fatal(err)
@@ -85,6 +92,7 @@ func TestAllJobsThatMatchAreThoseThatWereSeen(t *testing.T) {
 		w.Has(w.Page(link(t, page, "/console/queues/q/"+verb+"?")), want)
 	}
 	page := w.Page("/console/queues/q/jobs?state=waiting&tenant=shop")
+	ahead = time.Second
 	if err := w.queues.Add(t.Context(), []*tidemill.Message{{To: "q", ID: "late", Tenant: "shop"}}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +106,27 @@ func TestAllJobsThatMatchAreThoseThatWereSeen(t *testing.T) {
 	for _, path := range []string{"", "?state=waiting&id=late", "?state=leased"} {
 		if page := w.Page("/console/queues/q/jobs" + path); strings.Contains(page, "all that match</a>") || strings.Contains(page, "all that match due</a>") {
 			t.Errorf("all are offered at %q", path)
+		}
+	}
+}
+
+// TestNothingChosenIsNothing sends the forms of lists with no row ticked, as a browser without script does.
+func TestNothingChosenIsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	for list, verbs := range map[string][]string{"/console/dead?system=delivery&pipeline=s2s.p": {"/console/dead/replay", "/console/dead/delete"}, "/console/queues/q/jobs?state=waiting&tenant=shop": {"/console/queues/q/remove"}} {
+		page := w.Page(list)
+		_, form, _ := strings.Cut(page, `<form method="get">`)
+		q := url.Values{}
+		for _, name := range []string{"chosen", "back", "system", "pipeline", "tenant", "state"} {
+			if strings.Contains(form, `name="`+name+`"`) {
+				q.Set(name, w.Hidden(form, name))
+			}
+		}
+		for _, at := range verbs {
+			if rec := w.Ask("GET", at+"?"+q.Encode(), nil); rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "Nothing was chosen, and nothing is changed.") {
+				t.Errorf("%s?%s is answered %d: %s", at, q.Encode(), rec.Code, consoletest.Text(rec.Body.String()))
+			}
 		}
 	}
 }

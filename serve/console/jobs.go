@@ -52,7 +52,7 @@ func showJobs(v *page.Visit) (*page.View, error) {
 	if p.Jobs.Problem != nil && p.Jobs.Problem.Status == http.StatusNotFound {
 		return nil, p.Jobs.Problem
 	}
-	until := cmp.Or(api.Span{Until: p.Filter.Until}.Fixed(v.At).Until, v.At.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)) // stores keep milliseconds
+	until := cmp.Or(api.Span{Until: p.Filter.Until}.Fixed(v.At).Until, v.At.UTC().Format(time.RFC3339Nano))
 	p.chosen = url.Values{"state": {p.Filter.State}, "tenant": {p.Filter.Tenant}, "type": {p.Filter.Type}, "until": {until}, "back": {v.R.URL.RequestURI()}}
 	p.Active = v.Active("state", "tenant", "type", "id", "until")
 	return &page.View{File: "jobs", Live: v.Newest(), Title: "Jobs of " + name, Section: "queues", Crumbs: queueCrumbs(name), Body: p}, nil

@@ -13,6 +13,9 @@ import (
 func chosenFor(path, what string, around func(*page.Visit, *page.Question)) *page.Action {
 	return page.Operating(path, func(v *page.Visit) (*api.OperationAsked, error) {
 		q := v.Query()
+		if q.Has("chosen") && !q.Has("seq") && !q.Has("id") { // what else the form has would choose all of it
+			return nil, operation.Refuse(http.StatusBadRequest, "Nothing was chosen, and nothing is changed. Tick on the list what is meant.")
+		}
 		q.Set("what", what)
 		if name := v.R.PathValue("queue"); name != "" {
 			q.Set("queue", name)
