@@ -49,8 +49,33 @@ func (v *Visit) May(id string) bool {
 	return d != nil && d.May(v.Caller.Rights)
 }
 
-// Query is the query of the page's address.
-func (v *Visit) Query() url.Values { return v.R.URL.Query() }
+// Query is the query of the page's address. Days, and times that say no zone, are of the zone of the
+// page, and become times in UTC: an address that is passed on means the same to everybody.
+func (v *Visit) Query() url.Values {
+	q := v.R.URL.Query()
+	for name, days := range map[string]int{"since": 0, "until": 1} { // until has all of its day
+		for i, text := range q[name] {
+			if t, is := v.local(text, days); is {
+				q[name][i] = t.UTC().Format(time.RFC3339)
+			}
+		}
+	}
+	return q
+}
+
+// local is a day, or a time without a zone, as the zone of the page has it; false: it is none.
+func (v *Visit) local(text string, days int) (time.Time, bool) {
+	if v.Zone == nil {
+		return time.Time{}, false
+	}
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.DateTime} {
+		if t, err := time.ParseInLocation(form, text, v.Zone); err == nil {
+			return t, true
+		}
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, v.Zone)
+	return t.AddDate(0, 0, days), err == nil && v.Zone != time.UTC // of UTC the API knows days
+}
 
 // View is what a page shows.
 type View struct {
