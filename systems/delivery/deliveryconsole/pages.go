@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"strconv"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -59,7 +60,8 @@ func showPartners(v *page.Visit) (*page.View, error) {
 // partnerPage is one partner.
 type partnerPage struct {
 	deliveryapi.OnePartnerStatus
-	Rates page.Part[*page.Trend]
+	Rates   page.Part[*page.Trend]
+	Changes *page.Part[[]api.Change]
 }
 
 func showPartner(v *page.Visit) (*page.View, error) {
@@ -68,7 +70,7 @@ func showPartner(v *page.Visit) (*page.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &partnerPage{p, page.TrendOf(v, "partner:"+name)}}, nil
+	return &page.View{File: "partner", Title: "Partner " + name, Section: "partners", Live: true, Topics: []string{"partner:" + name}, Crumbs: []page.Link{{Text: "Partners", Href: page.Address("partners")}}, Body: &partnerPage{p, page.TrendOf(v, "partner:"+name), page.LastChanges(v, name)}}, nil
 }
 
 func siteRemoval(*page.Visit, string) []string {

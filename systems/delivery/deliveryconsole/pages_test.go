@@ -20,6 +20,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/sink/httpsink"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 	"github.com/tidemill/tidemill/systems/delivery"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryapi"
 	"github.com/tidemill/tidemill/systems/delivery/deliveryconsole"
@@ -93,7 +94,7 @@ func newWorld(t *testing.T, said, base string) *world {
 	ahead := time.Duration(0)
 	store := memoryqueue.New(memoryqueue.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
 	common := &answer.Common{Queues: store}
-	a := admin.Parts{Common: common, Now: func() time.Time { return time.Now().Add(ahead) }, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w, Config: func() *config.Loaded { return &config.Loaded{} }}).Operations()}}}
+	a := admin.Parts{Common: common, Trail: tabletrail.Memory(), Now: func() time.Time { return time.Now().Add(ahead) }, Rooms: []admin.Room{{Does: (&deliveryapi.API{Common: common, Delivery: w, Trials: w, Config: func() *config.Loaded { return &config.Loaded{} }}).Operations()}}}
 	w.Browser = consoletest.New(t, a, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: deliveryconsole.Pages, Runs: true}}})
 	for range 3 { // what came in within half a minute
 		if err := store.Add(t.Context(), []*tidemill.Message{{ID: fmt.Sprint(ahead), To: "ads"}}, nil); err != nil {
@@ -143,6 +144,7 @@ func TestAPartnerIsSteered(t *testing.T) {
 	if to := w.Confirm("/console/partners/ads/open", url.Values{"for": {"2h"}}); to != "/console/partners/ads?done=opened" || w.Circuit != policy.Open || time.Until(w.Until) < time.Hour {
 		t.Errorf("opening leads to %s, and it is %v until %v", to, w.Circuit, w.Until)
 	}
+	w.Has(w.Page("/console/partners/ads"), "Last changes", "ada: openCircuit")
 	if rec := w.Ask(http.MethodPost, "/console/partners/ads/open", url.Values{"for": {"soon"}}); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), "is no time to wait") || !strings.Contains(rec.Body.String(), `value="soon"`) {
 		t.Errorf("a time that is none is answered %d", rec.Code)
 	}
