@@ -125,9 +125,20 @@ func (a *API) start(ctx context.Context, q *api.OperationStart) (out api.Operati
 	if err != nil {
 		return out, operationError(err)
 	}
+	operation.Note(ctx, nil, started{o.ID, o.Kind, o.Filter, o.Systems, o.Total, o.AtLeast})
 	// Logged when somebody started an operation on many things.
 	a.Log.InfoContext(ctx, "operation started", "operation", o.ID, "what", o.Kind, "by", o.By, "count", o.Total, "filter", string(o.Filter), "starts", o.Starts)
 	return a.shown(o), nil
+}
+
+// started is what the audit trail has of an operation, which it outlives: what it was for, as it was previewed.
+type started struct {
+	ID      string          `json:"operation"`
+	What    string          `json:"what"`
+	Filter  json.RawMessage `json:"filter"`
+	Systems string          `json:"systems,omitempty"`
+	Count   int             `json:"count"`
+	AtLeast bool            `json:"at_least,omitempty"`
 }
 
 // manyDiscards are so many things that discarding more needs a fresh login.

@@ -26,6 +26,7 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 )
 
 // bulkDesk is a desk with dead letters of the pipelines p and q, and jobs of the queue jobs.
@@ -45,7 +46,7 @@ func operates(t *testing.T, do func(d *bulkDesk)) {
 			t.Fatal(err)
 		}
 		d := &bulkDesk{letters: letters, queues: memoryqueue.New(memoryqueue.Options{}), store: tablebulk.Memory()}
-		d.desk = newDesk(t, admin.Parts{Letters: letters, Bulk: d.store, Once: tableledger.Memory(tableledger.Options{}), Common: &answer.Common{Queues: d.queues}})
+		d.desk = newDesk(t, admin.Parts{Letters: letters, Bulk: d.store, Trail: tabletrail.Memory(), Once: tableledger.Memory(tableledger.Options{}), Common: &answer.Common{Queues: d.queues}})
 		do(d)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -291,4 +292,18 @@ func TestWhatOnlyReadsLeavesNoEntry(t *testing.T) {
 	w := httptest.NewRecorder()
 	d.api.ServeHTTP(w, r)
 	refused(t, w, 403, "another site's page")
+}
+
+// TestTheTrailHasWhatAnOperationWasFor: it outlives the operation, whose preview is gone by then.
+func TestTheTrailHasWhatAnOperationWasFor(t *testing.T) {
+	operates(t, func(d *bulkDesk) {
+		d.dies("p", "shop", tidemill.Timeout, 0, 3)
+		o := d.start("preview=" + d.preview("what=dead.delete&pipeline=p").ID)
+		all := d.trailOf("operation=startOperation")
+		for _, want := range []string{`"operation":"` + o.ID + `"`, `"what":"dead.delete"`, `"pipeline":"p"`, `"count":3`} {
+			if len(all) != 1 || !strings.Contains(string(all[0].After), want) {
+				t.Errorf("the trail has no %s: %+v", want, all)
+			}
+		}
+	})
 }
