@@ -51,6 +51,8 @@ test-release: ## make this machine's release twice, install it as root, upgrade 
 	sh scripts/need.sh package
 	cd scripts/release && $(GO) vet -tags install . && $(GO) test -tags install -count=1 -timeout 30m $(SHORT) .
 
+# The whole runs what needs no server once, under the race detector.
+test: AFTER = -after race
 test: race sim e2e servers faults attack ## everything: unit tests under the race detector, simulation, real SDKs, real servers, faults, attacks
 
 # A stage of tests ends with its ten slowest tests and its summary. Where it is AGAIN, a test
@@ -87,7 +89,7 @@ WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e rediscon
 servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
 	sh scripts/need.sh shell
 	sh scripts/need.sh chromium
-	TIDEMILL_TEST_SERVERS=1 $(AGAIN) servers $(WITH_SERVERS) -- -timeout 25m -p 3 -parallel 40 -count=1
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) $(AFTER) servers $(WITH_SERVERS) -- -timeout 25m -p 3 -parallel 40 -count=1
 
 # Four at once: they wait for servers and for leases, most of the time.
 faults: ## the real binary on real servers that are killed, cut off, frozen and emptied

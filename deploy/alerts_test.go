@@ -33,7 +33,7 @@ func testFiles(t *testing.T, rules string) []string {
 // promtool runs promtool if it is installed; with real servers it has to be.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		testenv.Install(t, "prometheus")
 	}
 	path, err := exec.LookPath("promtool")

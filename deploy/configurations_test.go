@@ -164,7 +164,7 @@ type ours struct {
 
 // newOurs starts a Redis with a password; nil without real servers.
 func newOurs(t *testing.T) *ours {
-	if !testenv.Enabled() {
+	if !testenv.Enabled(t) {
 		return nil
 	}
 	o := &ours{redis: testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendonly yes --appendfsync everysec --maxmemory-policy noeviction")}

@@ -32,7 +32,7 @@ const (
 // servers the one that scripts/services builds.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		return testenv.Tool(t, name)
 	}
 	path, err := exec.LookPath(name)

@@ -45,7 +45,7 @@ func slowToTell(t *testing.T, topic string, answers int) []string {
 // between is told that it does not exist.
 func TestATopicIsKnownWhenItIsMade(t *testing.T) {
 	brokers := slowToTell(t, "new", 5)
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		brokers = testenv.Kafka(t)
 	}
 	cluster, err := Parse(strings.Join(brokers, ","), Options{})

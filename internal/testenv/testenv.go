@@ -30,13 +30,21 @@ import (
 // Variable switches tests on real servers on, when it is 1.
 const Variable = "TIDEMILL_TEST_SERVERS"
 
-// Enabled reports whether this run uses real servers.
-func Enabled() bool { return os.Getenv(Variable) == "1" }
+// Enabled reports whether this run uses real servers. Where it does not, the test has the attribute
+// of that in go test -json: it has more to do in a run that does (command stage, -after).
+func Enabled(t testing.TB) bool {
+	t.Helper()
+	on := os.Getenv(Variable) == "1"
+	if !on {
+		t.Attr("servers", "none")
+	}
+	return on
+}
 
 // Need skips a test if real servers are not used.
 func Need(t testing.TB) {
 	t.Helper()
-	if !Enabled() {
+	if !Enabled(t) {
 		t.Skipf("real servers are used where %s=1 (make servers)", Variable)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // the dead one to end.
 func TestSource(t *testing.T) {
 	brokers, soon := brokers(t), 300*time.Millisecond
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		soon = 1500 * time.Millisecond
 	}
 	sourcetest.RunLive(t, 1, func(t *testing.T) sourcetest.Harness {

@@ -49,7 +49,7 @@ func cluster(t testing.TB, brokers []string, d dial) *kafkaconn.Cluster {
 // in this process.
 func brokers(t testing.TB) []string {
 	t.Helper()
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		return testenv.Kafka(t)
 	}
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))

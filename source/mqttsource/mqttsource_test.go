@@ -135,7 +135,7 @@ func settle(t *testing.T, src *mqttsource.Source, ends ...tidemill.Settlement) {
 
 func brokers(t *testing.T) map[string]string {
 	all := map[string]string{"embedded": embedded(t)}
-	if testenv.Enabled() {
+	if testenv.Enabled(t) {
 		all["mosquitto"] = testenv.MQTT(t)
 	}
 	return all

@@ -1,6 +1,6 @@
 // Command stage runs one stage of the tests with gotestsum, as `make` and CI do:
 //
-//	go run ./test/stage [-again] NAME PACKAGES… [-- FLAGS OF go test…]
+//	go run ./test/stage [-again] [-after STAGE] NAME PACKAGES… [-- FLAGS OF go test…]
 //	go run ./test/stage -check
 //
 // It prints the ten slowest tests, and gotestsum's summary as the last line, which it also
@@ -9,6 +9,9 @@
 // more than five failed. One that passes then is flaky: it is printed with its first output and
 // added to test/flaky.txt, which has the rule for that list. -check checks a change against the
 // rule.
+//
+// -after names a stage without servers that ran before: a test that passed there, skipped no part
+// and did without no server has nothing new to do on servers, and does not run again.
 package main
 
 import (
@@ -36,6 +39,7 @@ const (
 
 func main() {
 	again := flag.Bool("again", false, "run a failed test again")
+	after := flag.String("after", "", "leave out what passed whole in this `stage`, without servers")
 	check := flag.Bool("check", false, "check that test/flaky.txt is no longer than its rule allows")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -46,7 +50,7 @@ func main() {
 	} else {
 		var s stage
 		if s, err = parse(flag.Args()); err == nil {
-			s.again, s.out = *again, os.Stdout
+			s.again, s.after, s.out = *again, *after, os.Stdout
 			if s.gotestsum, err = toolPath(ctx); err == nil {
 				err = s.run(ctx, time.Now())
 			}
@@ -64,6 +68,7 @@ type stage struct {
 	packages  []string
 	flags     []string // of go test
 	again     bool     // a failed test runs again
+	after     string   // the stage that ran before; "": none
 	dir       string   // of the module; "": the current one
 	gotestsum string   // path of the binary
 	out       io.Writer
@@ -75,7 +80,7 @@ func parse(args []string) (stage, error) {
 		args, flags = args[:i], args[i+1:]
 	}
 	if len(args) < 2 {
-		return stage{}, errors.New("usage: stage [-again] NAME PACKAGES… [-- FLAGS OF go test…]")
+		return stage{}, errors.New("usage: stage [-again] [-after STAGE] NAME PACKAGES… [-- FLAGS OF go test…]")
 	}
 	return stage{name: args[0], packages: args[1:], flags: flags}, nil
 }
@@ -102,6 +107,14 @@ func (s stage) run(ctx context.Context, now time.Time) error {
 	summary := filepath.Join(kept, s.name+".summary")
 	_ = os.Remove(summary)
 	_ = os.Remove(events)
+	done, err := wholly(filepath.Join(kept, s.after+".json"))
+	if err != nil {
+		return err
+	}
+	if len(done) > 0 {
+		fmt.Fprintf(s.out, "%s: %d tests passed in %s and have nothing to do on servers: they are left out\n", s.name, len(done), s.after)
+		s.flags = append([]string{"-skip=^(" + strings.Join(done, "|") + ")$"}, s.flags...)
+	}
 	tail := &lastLine{prefix: "DONE "}
 	failed := s.command(ctx, io.MultiWriter(s.out, tail), events).Run()
 
