@@ -36,6 +36,7 @@ const (
 type options struct {
 	*rounds.Flags
 	jobs, dead, pages int
+	turns             int
 	on                string
 	turn              time.Duration
 }
@@ -50,6 +51,7 @@ func run(ctx context.Context, args []string) (err error) {
 		f.IntVar(&o.dead, "dead", 100_000, "dead letters")
 		f.IntVar(&o.pages, "pages", 10, "pages of a kind that each viewer loads")
 		f.DurationVar(&o.turn, "turn", 10*time.Second, "how long a turn of work takes; 0: none is measured")
+		f.IntVar(&o.turns, "turns", 5, "turns of each kind of work: with its viewers one differs from the next by some percent, so that a percent needs 40")
 		f.StringVar(&o.on, "on", "sqlite", "where the jobs and dead letters are: sqlite, redis, or postgres (dead letters; jobs on Redis)")
 	}); err != nil {
 		return err

@@ -35,9 +35,6 @@ const (
 	withViewers = worked + ", with viewers"
 )
 
-// turns is how often each is measured.
-const turns = 5
-
 // compare adds jobs and works on them, in turns: alone, beside viewers of copies, with viewers.
 func (s *site) compare(ctx context.Context, st *stores, o *options, tell func(*result)) error {
 	if o.turn <= 0 || !o.Wants(worked) {
@@ -46,10 +43,10 @@ func (s *site) compare(ctx context.Context, st *stores, o *options, tell func(*r
 	w := &worker{store: st.queues, from: st.queues.Open("work", queue.Options{})}
 	ways := []struct{ name, looking string }{{worked, ""}, {beside, atCopies}, {withViewers, atProduct}}
 	rates, costs, servers := make([][]float64, len(ways)), make([][]float64, len(ways)), make([][]float64, len(ways))
-	for turn := range turns {
+	for turn := range o.turns {
 		for i, way := range ways {
 			file := ""
-			if turn == turns-1 {
+			if turn == o.turns-1 {
 				file = o.ProfileOf(way.name)
 			}
 			t, err := s.turn(ctx, w, st, way.looking, o.turn, file)

@@ -11,13 +11,13 @@ import (
 
 const (
 	groupsFresh  = time.Second
-	groupsOldest = 5 * time.Second // where reading takes long
+	groupsOldest = 10 * time.Second // where reading takes long
 )
 
 // newGroups are those of all pipelines, read while somebody asks.
 func (a *API) newGroups(s *standing) *figures.Latest[deadletter.Groups] {
 	return &figures.Latest[deadletter.Groups]{Read: func(ctx context.Context) (deadletter.Groups, error) { return a.readGroups(ctx, nil) },
-		Fresh: groupsFresh, Most: groupsOldest, Good: booksGood, Wait: booksWithin, Within: booksWithin, In: &s.readings}
+		Fresh: groupsFresh, Most: groupsOldest, Share: longShare, Good: booksGood, Wait: booksWithin, Within: booksWithin, In: &s.readings}
 }
 
 // readGroups reads the groups of all stores, of some pipelines; nil: of all.

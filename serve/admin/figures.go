@@ -24,6 +24,7 @@ const (
 	booksGood   = 2 * time.Second // nobody waits for those that are not older
 	queuesFresh = figures.Step / 2
 	awaited     = 700 * time.Millisecond // a store that is away
+	longShare   = 200                    // for how many times as long as a long reading took nobody reads again
 )
 
 // standing is what is known of how all stands. It is read once for however many look.

@@ -23,7 +23,6 @@ const (
 	ownersWithin = 30 * time.Second
 	tenantsShown = 100                    // of a queue that is looked at: the deepest
 	depthsMost   = 10 * time.Second       // how old those of one queue, and those of one owner, may be where reading takes long
-	depthsShare  = 200                    // for how many times as long as a reading takes nobody reads them again
 	depthsKept   = 1000                   // queues, and owners, whose are kept
 	ownedAwaited = 15 * time.Millisecond  // the count of an owner's dead letters: a page has 50
 	ownedWithin  = 300 * time.Millisecond // after which counting them is given up
@@ -53,7 +52,7 @@ func (a *API) lookAtDepths(s *standing) {
 		of.Kept = depthsKept
 		of.Make = func(key string) *figures.Latest[[]queue.Depth] {
 			return &figures.Latest[[]queue.Depth]{Read: func(ctx context.Context) ([]queue.Depth, error) { return read(ctx, key) },
-				Most: depthsMost, Share: depthsShare, Wait: booksWithin, Within: booksWithin, In: &s.readings}
+				Most: depthsMost, Share: longShare, Wait: booksWithin, Within: booksWithin, In: &s.readings}
 		}
 	}
 	keyed(&s.deepest, func(ctx context.Context, name string) ([]queue.Depth, error) {
@@ -63,7 +62,7 @@ func (a *API) lookAtDepths(s *standing) {
 	s.owned.Kept = depthsKept
 	s.owned.Make = func(of owned) *figures.Latest[operation.Count] {
 		return &figures.Latest[operation.Count]{Read: func(ctx context.Context) (operation.Count, error) { return a.countOwned(ctx, of) },
-			Most: ownersOldest, Share: depthsShare, Good: ownersOldest, Wait: ownedAwaited, Within: booksWithin, In: &s.readings}
+			Most: ownersOldest, Share: longShare, Good: ownersOldest, Wait: ownedAwaited, Within: booksWithin, In: &s.readings}
 	}
 }
 

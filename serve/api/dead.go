@@ -13,7 +13,7 @@ var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
 		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer).OfEach()
 	GroupDead = operation.View[GroupsOf, DeadGroups]("groupDead", "dead/groups",
-		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every five seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
+		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every ten seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
