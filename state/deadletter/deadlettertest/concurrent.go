@@ -27,6 +27,40 @@ var concurrentCases = []testcase{
 		}
 		g.Wait()
 	}},
+	{name: "counts what comes and goes while groups are read in its own group or in none", reason: "a cause that nothing died of is looked for in vain", do: func(t *testing.T, f fixture) {
+		const n, some = 20, 3 // what comes and goes at once
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var g sync.WaitGroup
+		defer g.Wait()
+		g.Go(func() {
+			defer cancel()
+			for i := range n {
+				ls := make([]tidemill.DeadLetter, some)
+				ids := make([]string, some)
+				for j := range ls {
+					ids[j] = fmt.Sprint("id", i*some+j)
+					ls[j] = f.died(ids[j], uint64(i*some+j), "answered 500")
+				}
+				if err := f.Store.Put(t.Context(), ls); err != nil {
+					t.Errorf("Put: %v", err)
+				}
+				if gone, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: ids}); gone != some || err != nil {
+					t.Errorf("Delete of %d: %d, %v", some, gone, err)
+				}
+			}
+		})
+		for ctx.Err() == nil {
+			all, err := f.Store.Groups(t.Context(), nil)
+			if err != nil {
+				t.Errorf("Groups: %v", err)
+				return
+			}
+			if all.Other > 0 || len(all.Groups) > 1 || len(all.Groups) == 1 && (all.Groups[0].Cause != "answered #" || all.Groups[0].Count > some) {
+				t.Errorf("groups %+v, where at most %d died, of one cause", all, some)
+			}
+		}
+	}},
 	{name: "wakes another source when one gives a letter back", reason: "what is wanted again is for whoever is free", do: func(t *testing.T, f fixture) {
 		f.fill(t, 1)
 		f.replay(t, deadletter.Filter{}, 1)
