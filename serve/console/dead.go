@@ -37,7 +37,7 @@ const groupsShown = 10
 
 func showDeadLetters(v *page.Visit) (*page.View, error) {
 	p := &deadPage{}
-	if err := api.ListDead.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.ListDead.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.Max, p.Filter.Format = 0, ""

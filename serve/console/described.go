@@ -41,7 +41,7 @@ func (p *descriptionsPage) Of(kind string) (all []api.Description) {
 
 func showDescriptions(v *page.Visit) (*page.View, error) {
 	var q api.DescriptionsOf
-	if err := api.ListDescriptions.Parse(v.Query(), &q); err != nil {
+	if err := v.Filter(api.ListDescriptions.Description, &q); err != nil {
 		return nil, err
 	}
 	p := &descriptionsPage{All: page.Listed(v, api.ListDescriptions, &q), Kind: q.Kind, Active: v.Active("kind"), Stands: descriptionStands(v, 0)}

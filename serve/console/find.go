@@ -91,7 +91,7 @@ func (e *explained) Text() string { return e.Life.Text() }
 
 func showExplain(v *page.Visit) (*page.View, error) {
 	q := &api.OneEvent{}
-	if err := api.Explain.Parse(v.Query(), q); err != nil {
+	if err := v.Filter(api.Explain.Description, q); err != nil {
 		return nil, err
 	}
 	q.Format = ""

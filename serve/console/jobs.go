@@ -41,7 +41,7 @@ func (p *jobsPage) Choose(verb string) string {
 func showJobs(v *page.Visit) (*page.View, error) {
 	name := v.R.PathValue("queue")
 	p := &jobsPage{Queue: name}
-	if err := api.ListJobs.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.ListJobs.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.Queue, p.Filter.Max = name, 0

@@ -21,7 +21,7 @@ type livePage struct {
 
 func showLive(v *page.Visit) (*page.View, error) {
 	p := &livePage{CLI: page.Command("api", api.GetLive.ID)}
-	if err := api.GetLive.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.GetLive.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Live = page.Look(v, func(ctx context.Context) (api.Live, error) { return api.GetLive.Call(ctx, v.API, &p.Filter) })

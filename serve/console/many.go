@@ -21,7 +21,7 @@ func chosenFor(path, what string, around func(*page.Visit, *page.Question)) *pag
 			q.Set("queue", name)
 		}
 		asked := &api.OperationAsked{}
-		return asked, api.PreviewOperation.Parse(q, asked)
+		return asked, page.Given(q, api.PreviewOperation.Description, asked)
 	}, around)
 }
 

@@ -26,7 +26,7 @@ type operationsPage struct {
 
 func showOperations(v *page.Visit) (*page.View, error) {
 	p := &operationsPage{}
-	if err := api.ListOperations.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.ListOperations.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	v.Paging(&p.Filter.Page)

@@ -21,7 +21,7 @@ const ownersShown = 100
 
 func showOwners(v *page.Visit) (*page.View, error) {
 	p := &ownersPage{}
-	if err := api.ListOwners.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.ListOwners.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.Max = ownersShown + 1

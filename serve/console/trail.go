@@ -23,7 +23,7 @@ type trailPage struct {
 
 func showTrail(v *page.Visit) (*page.View, error) {
 	p := &trailPage{}
-	if err := api.ListAuditTrail.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(api.ListAuditTrail.Description, &p.Filter, "check"); err != nil {
 		return nil, err
 	}
 	if err := v.Allowed("The audit trail", api.ListAuditTrail.ID); err != nil {

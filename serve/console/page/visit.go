@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -61,6 +62,32 @@ func (v *Visit) Query() url.Values {
 		}
 	}
 	return q
+}
+
+// own are parameters that any page may have beside those of what it shows.
+var own = []string{"back", "chosen", "done", "span"}
+
+// Filter reads the page's query into the request of the operation that the page shows. Other
+// parameters, but those that all pages have and the page's also, are refused: who writes a filter wrong
+// would be shown more than was meant, and be offered to change it.
+func (v *Visit) Filter(d *operation.Description, q any, also ...string) error {
+	return Given(v.Query(), d, q, also...)
+}
+
+// Given is Filter of a query that the page has completed.
+func Given(query url.Values, d *operation.Description, q any, also ...string) error {
+	var known []string
+	for i := range d.Params {
+		if p := &d.Params[i]; p.In == operation.InQuery || p.In == operation.InPath {
+			known = append(known, p.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) && !slices.Contains(also, name) && !slices.Contains(own, name) {
+			return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed.", name, strings.Join(known, ", "))
+		}
+	}
+	return d.Parse(query, q)
 }
 
 // local is a day, or a time without a zone, as the zone of the page has it; false: it is none.

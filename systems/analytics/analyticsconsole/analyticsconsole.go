@@ -97,7 +97,7 @@ type eventsPage struct {
 
 func showEvents(v *page.Visit) (*page.View, error) {
 	p := &eventsPage{of: projectOf(v)}
-	if err := analyticsapi.ListEvents.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(analyticsapi.ListEvents.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.InProject, p.Filter.Max, p.Filter.Newest, p.Filter.Follow = p.Here(), 0, 0, false

@@ -40,7 +40,7 @@ type warningsPage struct {
 
 func showWarnings(v *page.Visit) (*page.View, error) {
 	p := &warningsPage{of: projectOf(v)}
-	if err := analyticsapi.ListWarnings.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(analyticsapi.ListWarnings.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.InProject, p.Filter.Max = p.Here(), 0

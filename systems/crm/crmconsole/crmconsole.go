@@ -70,7 +70,7 @@ type logPage struct {
 
 func showLog(v *page.Visit) (*page.View, error) {
 	p := &logPage{}
-	if err := crmapi.ListSyncLog.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(crmapi.ListSyncLog.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	p.Filter.Max, p.Filter.Payload = 0, false
@@ -187,7 +187,7 @@ func profileAt(p map[string]string) string {
 
 func showProfile(v *page.Visit) (*page.View, error) {
 	p := &profilePage{}
-	if err := crmapi.GetProfile.Parse(v.Query(), &p.Asked); err != nil {
+	if err := v.Filter(crmapi.GetProfile.Description, &p.Asked); err != nil {
 		return nil, err
 	}
 	if p.Asked != (crmapi.OneProfile{}) {

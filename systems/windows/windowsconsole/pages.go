@@ -84,7 +84,7 @@ type windowsPage struct {
 
 func showWindows(v *page.Visit) (*page.View, error) {
 	p := &windowsPage{}
-	if err := windowsapi.ListWindows.Parse(v.Query(), &p.Filter); err != nil {
+	if err := v.Filter(windowsapi.ListWindows.Description, &p.Filter); err != nil {
 		return nil, err
 	}
 	v.Paging(&p.Filter.Page)
@@ -172,7 +172,7 @@ func showSearch(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	p := &searchPage{}
-	if err := windowsapi.Search.Parse(v.Query(), &p.Query); err != nil {
+	if err := v.Filter(windowsapi.Search.Description, &p.Query); err != nil {
 		return nil, err
 	}
 	if p.Query.Family == "" {
