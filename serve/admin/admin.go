@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -125,6 +126,7 @@ type API struct {
 	mux   *http.ServeMux
 	guard *access.Guard
 	does  []operation.Handler
+	yaml  func() ([]byte, error) // the document of the API; made once, when somebody asks for it
 
 	standing *standing
 	hub      *stream.Hub
@@ -163,6 +165,7 @@ func New(p Parts) *API {
 	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
 	gate.Told = a.loggedIn
 	a.guard = access.New(gate)
+	a.yaml = sync.OnceValues(a.documentYAML)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
 	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {

@@ -8,22 +8,48 @@ import (
 	"io"
 	"maps"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
-// openAPI describes all that this program's API does: api.Document, and those of its further systems.
-func (a *API) openAPI(context.Context, *operation.None) (out operation.Document, err error) {
-	text := api.Document
+// document describes all that this program's API does: api.Document, and those of its further systems.
+func (a *API) document() (text []byte, err error) {
+	text = api.Document
 	for _, more := range a.Documents {
 		if text, err = join(text, more); err != nil {
-			return out, err
+			return nil, err
 		}
 	}
-	return operation.Document{Type: "application/json", Write: func(w io.Writer) error {
+	return text, nil
+}
+
+// documentYAML is the document as YAML, its names in the same order.
+func (a *API) documentYAML() ([]byte, error) {
+	text, err := a.document()
+	if err != nil {
+		return nil, err
+	}
+	return yaml.JSONToYAML(text)
+}
+
+func (a *API) openAPI(context.Context, *operation.None) (operation.Document, error) {
+	text, err := a.document()
+	return written("application/json", text), err
+}
+
+func (a *API) openAPIYAML(context.Context, *operation.None) (operation.Document, error) {
+	text, err := a.yaml()
+	return written("application/yaml", text), err
+}
+
+// written is a document that is there as a whole.
+func written(kind string, text []byte) operation.Document {
+	return operation.Document{Type: kind, Write: func(w io.Writer) error {
 		_, err := io.Copy(w, bytes.NewReader(text))
 		return err
-	}}, nil
+	}}
 }
 
 // join adds paths and schemas of a document to those of another. A schema that both have is the

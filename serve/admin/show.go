@@ -26,6 +26,7 @@ func (a *API) instance() []Room {
 			api.GetConfig.By(a.config),
 			api.GetDoctor.By(a.doctor),
 			api.GetOpenAPI.By(a.openAPI),
+			api.GetOpenAPIYAML.By(a.openAPIYAML),
 			api.PausePipeline.By(a.pause),
 			api.ResumePipeline.By(a.resume),
 		}},

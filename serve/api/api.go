@@ -36,6 +36,8 @@ var (
 		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer)
 	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
 		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach()
+	GetOpenAPIYAML = operation.View[operation.None, operation.Document]("getOpenAPIYAML", "openapi.yaml",
+		"Describe this API in OpenAPI 3.1, as YAML: the same document as openapi.json.").For(caller.Viewer).OfEach()
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
 		"List the projects.").For(caller.Viewer).OfEach()
 	ListKeys = operation.List[OneProject, IngestKey]("listKeys", "projects/{project}/keys",

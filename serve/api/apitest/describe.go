@@ -303,7 +303,7 @@ func (d *describer) status(o *operation.Description) string {
 // answer is the content of an answer.
 func (d *describer) answer(o *operation.Description) object {
 	switch {
-	case o.ID == "getConfig":
+	case o.ID == "getConfig", o.ID == "getOpenAPIYAML":
 		return object{"application/yaml": object{"schema": object{"type": "object"}}}
 	case o.ID == "makeBackup":
 		return object{"application/zstd": object{"schema": object{}}}

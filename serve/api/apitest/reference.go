@@ -14,7 +14,7 @@ import (
 func Reference(t testing.TB, all []operation.Handler) []byte {
 	doc := newDescriber(t).document(all)
 	var b strings.Builder
-	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`.\n\n")
+	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`, and as YAML at `" + operation.Prefix + "openapi.yaml`.\n\n")
 	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST whose request and answer have no secret takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n" +
 		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these take the header `" + operation.IfMatch + "`. " + matchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
