@@ -76,6 +76,7 @@ sim: ## 500 seeds of the simulation of each system
 
 e2e: test/sdk/node_modules test/sdk/venv ## real SDKs against the real binary, killed 50 times
 	sh scripts/need.sh chromium
+	sh scripts/need.sh firefox
 	$(STAGE) e2e ./test/e2e -- -tags e2e -timeout 20m -count=1
 
 screenshots: test/sdk/node_modules ## the pictures of docs/console.md, of an instance that a test fills

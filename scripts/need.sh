@@ -1,13 +1,13 @@
 #!/bin/sh
 # Makes sure that tools of some tests are installed, from Debian if possible:
-# scripts/need.sh node | python | chromium | cc | shell | package
+# scripts/need.sh node | python | chromium | firefox | cc | shell | package
 set -eu
 
 install() {
 	if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
-		apt-get -o DPkg::Lock::Timeout=300 update -q
-		DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -q "$@"
-		exit 0
+		apt-get -o DPkg::Lock::Timeout=300 update -q &&
+			DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -q "$@"
+		exit
 	fi
 	echo "$what is needed: install it and try again" >&2
 	exit 1
@@ -30,6 +30,11 @@ chromium)
 	what="Chromium (for the tests in a browser)"
 	command -v chromium >/dev/null 2>&1 || install chromium
 	;;
+firefox) # not every Debian has it: its test is left out then
+	what="Firefox ESR (for the console in a second browser)"
+	command -v firefox-esr >/dev/null 2>&1 || (install firefox-esr) ||
+		echo "!!! no page of the console is looked at in Firefox: firefox-esr cannot be installed here" >&2
+	;;
 shell)
 	what="bash, curl and sqlite3 (for the commands in the documentation)"
 	for tool in bash curl sqlite3; do
@@ -47,7 +52,7 @@ cc)
 	command -v gcc >/dev/null 2>&1 || command -v cc >/dev/null 2>&1 || install gcc libc6-dev
 	;;
 *)
-	echo "usage: need.sh node | python | chromium | cc | shell | package" >&2
+	echo "usage: need.sh node | python | chromium | firefox | cc | shell | package" >&2
 	exit 2
 	;;
 esac

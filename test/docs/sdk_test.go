@@ -26,7 +26,7 @@ var (
 )
 
 // noSDK are in the set-up and send no events.
-var noSDK = []string{"axe-core", "playwright-core"}
+var noSDK = []string{"axe-core", "playwright-core", "puppeteer-core"}
 
 // TestTheTableOfSDKsIsThatOfTheTests compares the table in docs/testing.md with the lock files
 // of test/sdk. -update writes it.

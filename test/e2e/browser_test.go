@@ -41,6 +41,7 @@ func browsed(t *testing.T) *instance {
 // TestSnippetsInABrowser opens pages with the snippets of PostHog and Segment in Chromium. They
 // load everything from the binary, and send everything to it.
 func TestSnippetsInABrowser(t *testing.T) {
+	t.Parallel()
 	in := browsed(t)
 	in.Start()
 	templates := template.Must(template.New("").Delims("{{", "}}").ParseFS(pages, "testdata/*.html"))

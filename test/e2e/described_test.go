@@ -31,6 +31,7 @@ const checks = "not_a_server_error,status_code_conformance,content_type_conforma
 // its description allows, and for much that it does not: none is a server's error, and each answer
 // is one that is described. Whatever was changed by it, the books balance.
 func TestAnswersAreThoseThatAreDescribed(t *testing.T) {
+	t.Parallel()
 	cases := 100
 	if s := os.Getenv(casesEnv); s != "" {
 		var err error

@@ -42,6 +42,7 @@ const (
 // Each person must have what its client did last, and no stored time may be before that of an
 // earlier event.
 func TestPersonsEndInTheOrderOfEachClient(t *testing.T) {
+	t.Parallel()
 	in := browsed(t)
 	in.Start()
 	line := newLine(t, in.Addr)

@@ -36,6 +36,7 @@ func TestUnmodifiedSDKsDeliverEverything(t *testing.T) {
 
 // TestKilledFiftyTimes ends the process without notice fifty times while both SDKs send.
 func TestKilledFiftyTimes(t *testing.T) {
+	t.Parallel()
 	kills := 50
 	if s := os.Getenv("TIDEMILL_KILLS"); s != "" {
 		var err error

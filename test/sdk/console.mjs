@@ -1,28 +1,23 @@
-// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT FOLDER ISSUER PARTNER
+// Looks at the console in a real browser: node console.mjs CHROMIUM ADDRESS TOKEN EVENT OTHER FOLDER ISSUER PARTNER
 // It logs in with the token, looks at every page at two widths, in both themes, with and without
-// script, and mends the dead letter of the event: finds it, edits it, replays it. Then it logs in at
+// script, and mends the dead letter of the event: finds it, edits it, replays it; that of the other
+// event by keys alone. Then it logs in at
 // the provider corp, whose issuer is at ISSUER, and describes a partner that is at PARTNER by forms. FOLDER takes screenshots for the documents; empty:
 // none are made.
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { chromium } from 'playwright-core'
 import { describing } from './describing.mjs'
+import { look, pages, watch } from './looking.mjs'
+import { mending } from './mending.mjs'
 
-const [executablePath, address, token, event, folder, issuer, partner] = process.argv.slice(2)
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const [executablePath, address, token, event, other, folder, issuer, partner] = process.argv.slice(2)
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
 const failures = []
 const base = address + '/console/'
 
-// context is a browser that nobody has logged in with yet. What its pages are refused by their own
-// policy, and what their scripts throw, are failures.
+// context is a browser that nobody has logged in with yet.
 async function context(options) {
   const c = await browser.newContext({ locale: 'en-GB', ...options })
-  c.on('page', (page) => {
-    page.on('pageerror', (e) => failures.push(`${page.url()}: ${e}`))
-    page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && failures.push(`${page.url()}: ${m.text()}`))
-    page.on('request', (r) => r.url().startsWith(address) || r.url().startsWith('data:') || r.url().startsWith(issuer) || failures.push(`${page.url()} asks for ${r.url()}`))
-  })
+  c.on('page', (page) => watch(page, failures, [address, issuer]))
   return c
 }
 
@@ -37,9 +32,6 @@ async function login(c) {
 
 const seen = async (page, text, what) => { if (!(await page.textContent('body')).includes(text)) failures.push(`${what}: ${page.url()} does not say “${text}”`) }
 
-const pages = ['', 'live', 'live?owner=nobody', 'queues', 'queues/s2s.demo', 'queues/s2s.demo/jobs', 'queues/s2s.demo/jobs?state=failed', 'queues/s2s.demo/pause', 'queues/s2s.demo/settings', 'partners', 'partners/demo', 'partners/demo/open', 'partners/demo/try', 'partners/demo/test', 'partners/demo/off', 'descriptions', 'descriptions?kind=partner', 'descriptions/partner/demo', 'descriptions/partner/demo/change', 'descriptions/add/partner', 'descriptions/add/site', 'descriptions/add/handler', 'windows', 'windows?state=parked', 'windows/files', 'windows/search?q=', 'bridge', 'dead', 'dead?pipeline=none', 'dead/delivery/1', 'dead/delivery/1/edit',
-  'dead/replay?seq=1', 'dead/delete?all=true', 'operations', 'owners', 'owners/one?owner=shop', 'explain', 'audit?check=yes', 'access', 'access/users/add', 'access/tokens/make', 'books', 'instances', 'health', 'config', 'reference', 'analytics', 'analytics?name=none', 'analytics/person?distinct_id=ann', 'analytics/definitions', 'analytics/warnings', 'analytics/keys', 'analytics/keys/make?project=shop', 'crm', 'crm?type=none', 'crm/event?tenant=shop&id=first', 'crm/handlers', 'crm/replays', 'crm/replays/new', 'crm/replay?since=2020-01-01', 'crm/profile?tenant=shop&email=ann@example.com', 'me', 'menu', 'find?q=nowhere', 'nowhere']
-
 for (const colorScheme of ['light', 'dark']) {
   for (const width of [1280, 320]) {
     for (const javaScriptEnabled of [true, false]) {
@@ -48,12 +40,7 @@ for (const colorScheme of ['light', 'dark']) {
       for (const at of ['login', ...pages]) {
         const where = `${at || 'overview'} at ${width} px, ${colorScheme}, script ${javaScriptEnabled ? 'on' : 'off'}`
         await page.goto(base + at)
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-        if (wide > 0) failures.push(`${where}: it scrolls sideways by ${wide} px`)
-        if (!javaScriptEnabled) continue // axe is a script
-        await page.evaluate(axe)
-        const found = await page.evaluate(() => axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }))
-        for (const v of found.violations) failures.push(`${where}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 120)).join(' | ')}`)
+        await look(page, where, failures, javaScriptEnabled)
       }
       await c.close()
     }
@@ -184,12 +171,15 @@ async function tour() {
   await c.close()
 }
 // A partner is described by forms: without script on a phone, with it on a desk.
-const tools = { context, login, seen, failures, base, address, token, partner, axe, shot: folder ? async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` }) : null }
+const tools = { context, login, seen, failures, base, address, token, partner, shot: folder ? async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` }) : null }
 await describing({ ...tools, shot: null }, 'ads-1', false, { width: 320, height: 700 }).catch((e) => failures.push(`a description without script: ${e}`))
 await describing({ ...tools, shot: null }, 'ads-2', true, { width: 320, height: 700 }, 'dark').catch((e) => failures.push(`a description on a phone: ${e}`))
 await describing(tools, 'ads-3', true, { width: 1100, height: 680 }).catch((e) => failures.push(`a description: ${e}`))
 await tour().catch((e) => failures.push(`a tour: ${e}`))
 await mend().catch((e) => failures.push(`from an id to the event: ${e}`))
+await context({ viewport: { width: 1280, height: 800 } })
+  .then(async (c) => mending(await c.newPage(), { base, token, event: other, failures }))
+  .catch((e) => failures.push(`from an id to the event by keys: ${e}`))
 // In and out at a provider of another site, with a page that was asked for before.
 async function corp() {
   for (const javaScriptEnabled of [true, false]) {

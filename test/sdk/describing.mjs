@@ -1,17 +1,12 @@
 // Describes a partner by the forms of the console, as an operator does: add, test, change, conflict,
 // off, on, remove. With script and without, it is the same.
-export async function describing({ context, login, seen, failures, base, address, token, partner, axe, shot }, name, javaScriptEnabled, viewport, colorScheme = 'light') {
+import { look } from './looking.mjs'
+
+export async function describing({ context, login, seen, failures, base, address, token, partner, shot }, name, javaScriptEnabled, viewport, colorScheme = 'light') {
   const c = await context({ javaScriptEnabled, viewport, colorScheme })
   const page = await login(c)
   const field = (setting) => page.locator(`[name="set.${setting}"]`)
-  const look = async (what) => {
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
-    if (wide > 0) failures.push(`${what} at ${viewport.width} px scrolls sideways by ${wide} px`)
-    if (!javaScriptEnabled) return
-    await page.evaluate(axe)
-    const found = await page.evaluate(() => axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }))
-    for (const v of found.violations) failures.push(`${what}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 2).map((n) => n.html.slice(0, 120)).join(' | ')}`)
-  }
+  const looked = (what) => look(page, `${what} at ${viewport.width} px`, failures, javaScriptEnabled)
   // With script a link that asks opens a dialog, without it a page: the button is the same.
   const confirm = async (link, button) => {
     await page.click(`main a:has-text("${link}")`)
@@ -26,7 +21,7 @@ export async function describing({ context, login, seen, failures, base, address
   await page.click('button:has-text("Add the partner")')
   await seen(page, 'want a duration such as 10s, 24h or 7d', 'a mistake')
   if (await field('timeout').getAttribute('aria-invalid') !== 'true' || await field('timeout').inputValue() !== 'soon') failures.push('a mistake is not at its field, with what was typed')
-  await look('a form with a mistake')
+  await looked('a form with a mistake')
   await shot?.(page, 'wrong')
   await field('timeout').fill('5s')
   await page.click('summary:has-text("More settings")')
@@ -34,12 +29,12 @@ export async function describing({ context, login, seen, failures, base, address
   await field('allowPrivate').fill('127.0.0.0/8')
   await page.click('button:has-text("Check it")')
   await seen(page, 'Nothing is wrong with it.', 'a check')
-  await look('a form that was checked')
+  await looked('a form that was checked')
   await shot?.(page, 'checked')
   await page.click('button:has-text("Add the partner")')
   await page.waitForURL(/done=description\.added/)
   await seen(page, 'It is in force in all instances.', 'what was added')
-  await look('a description')
+  await looked('a description')
   await shot?.(page, 'added')
 
   await page.click('a:has-text("How it stands")')
@@ -56,7 +51,7 @@ export async function describing({ context, login, seen, failures, base, address
   await page.click('button:has-text("Change the partner")')
   await seen(page, 'has changed it while you filled in this form', 'a conflict')
   if (await field('timeout').inputValue() !== '6s' || await field('workers').inputValue() !== '3') failures.push('after a conflict the form has not what was typed, and what is now')
-  await look('a conflict')
+  await looked('a conflict')
   await shot?.(page, 'conflict')
   await page.click('button:has-text("Change the partner")')
   await page.waitForURL(/done=description\.changed/)
@@ -72,7 +67,7 @@ export async function describing({ context, login, seen, failures, base, address
   await confirm('Remove', 'Remove the partner')
   await page.waitForURL(/done=description\.removed/)
   await seen(page, 'It is removed in all instances.', 'removed')
-  await look('a list of descriptions')
+  await looked('a list of descriptions')
   await shot?.(page, 'removed')
   await c.close()
 }
