@@ -11,8 +11,8 @@ const failures = []
 const base = address + '/console/'
 const desk = { width: 1280, height: 900 }, phone = { width: 320, height: 900 }
 
-// firefox calls with a page of a browser that nobody has logged in with yet.
-async function firefox(theme, script, use) {
+// firefox calls with a page of a browser that nobody has logged in with yet, and ends the browser.
+async function firefox(what, theme, script, use) {
   const browser = await puppeteer.launch({
     browser: 'firefox', executablePath, extraPrefsFirefox: {
       'javascript.enabled': script,
@@ -20,10 +20,15 @@ async function firefox(theme, script, use) {
       'layout.frame_rate': 2, // nobody watches, and painting took half of the work
     },
   })
-  const page = await browser.newPage()
-  watch(page, failures, [address])
-  await use(page)
-  await browser.close()
+  try {
+    const page = await browser.newPage()
+    watch(page, failures, [address])
+    await use(page)
+  } catch (e) {
+    failures.push(`${what}: ${e}`)
+  } finally {
+    await browser.close()
+  }
 }
 
 async function login(page) {
@@ -36,7 +41,7 @@ const looks = [
   { theme: 'dark', script: true, widths: [phone] },
   { theme: 'light', script: true, widths: [desk] },
   { theme: 'light', script: false, widths: [phone, desk] },
-].map(({ theme, script, widths }) => firefox(theme, script, async (page) => {
+].map(({ theme, script, widths }) => firefox(`pages, ${theme}, script ${script ? 'on' : 'off'}`, theme, script, async (page) => {
   await login(page)
   for (const at of ['login', ...pages]) {
     await page.goto(base + at)
@@ -46,10 +51,10 @@ const looks = [
     }
   }
 }))
-const mended = firefox('light', true, async (page) => {
+const mended = firefox('from an id to the event by keys', 'light', true, async (page) => {
   await page.setViewport(desk)
   await mending(page, { base, token, event, failures })
 })
-await Promise.all([...looks, mended.catch((e) => failures.push(`from an id to the event by keys: ${e}`))])
+await Promise.all([...looks, mended])
 console.log(JSON.stringify({ failures: failures.length ? [[...new Set(failures)].join('\n')] : [] }))
 process.exit(0)
