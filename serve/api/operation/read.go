@@ -25,14 +25,12 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		return Refuse(http.StatusBadRequest, "%v", err)
 	}
 	names := d.names()
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		switch {
-		case slices.Contains(names, name):
-		case len(names) == 0:
-			return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are none here", name)
-		default:
-			return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are %s", name, strings.Join(names, ", "))
-		}
+	switch name, is := Unknown(given, names); {
+	case !is:
+	case len(names) == 0:
+		return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are none here", name)
+	default:
+		return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are %s", name, strings.Join(names, ", "))
 	}
 	for i := range d.Params {
 		p := &d.Params[i]
@@ -54,6 +52,17 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		}
 	}
 	return nil
+}
+
+// Unknown is the first parameter of a query, by name, that is none of these; false: there is none.
+func Unknown(given url.Values, names ...[]string) (name string, is bool) {
+	known := slices.Concat(names...)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // Parse reads those parameters of a query that the operation has into its request, as they are read

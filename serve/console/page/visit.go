@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,12 +29,14 @@ type Visit struct {
 	Zone   *time.Location
 	Theme  string // light or dark; empty: as the system has it
 	set    *Set
+	query  url.Values // see Query; nil: it was not read yet
 }
 
 // Visit is a request for a page of a set. Its context carries the caller.
 func (f *Frame) Visit(s *Set, w http.ResponseWriter, r *http.Request) *Visit {
 	v := &Visit{Frame: f, W: w, R: r, Caller: caller.From(r.Context()), At: f.Now(), Zone: time.UTC, set: s}
 	v.readPreferences()
+	v.query = v.read() // once: each link of a row asks for it
 	return v
 }
 
@@ -52,7 +53,19 @@ func (v *Visit) May(id string) bool {
 
 // Query is the query of the page's address. Days, and times that say no zone, are of the zone of the
 // page, and become times in UTC: an address that is passed on means the same to everybody.
+// It is the caller's own.
 func (v *Visit) Query() url.Values {
+	if v.query == nil {
+		return v.read()
+	}
+	q := make(url.Values, len(v.query))
+	for name, values := range v.query {
+		q[name] = slices.Clone(values)
+	}
+	return q
+}
+
+func (v *Visit) read() url.Values {
 	q := v.R.URL.Query()
 	for name, days := range map[string]int{"since": 0, "until": 1} { // until has all of its day
 		for i, text := range q[name] {
@@ -82,10 +95,8 @@ func Given(query url.Values, d *operation.Description, q any, also ...string) er
 			known = append(known, p.Name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		if !slices.Contains(known, name) && !slices.Contains(also, name) && !slices.Contains(own, name) {
-			return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed.", name, strings.Join(known, ", "))
-		}
+	if name, is := operation.Unknown(query, known, also, own); is {
+		return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed.", name, strings.Join(known, ", "))
 	}
 	return d.Parse(query, q)
 }
