@@ -77,7 +77,7 @@ var (
 // run makes the changes and says which of them were made. After errConflict and errNoRoom
 // nothing is changed.
 func (c *commit) run(ctx context.Context, s *Store) ([]bool, error) {
-	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order}
+	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order, s.deaths}
 	pipelines, number := []string{}, map[string]int{}
 	for i := range c.changes {
 		p := c.changes[i].pipeline()

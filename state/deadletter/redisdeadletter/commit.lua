@@ -1,6 +1,6 @@
 -- commit changes dead letters if they still are what was read, and writes the books.
 --
--- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order,
+-- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order, 8 deaths,
 --        then of each pipeline: held, ready, later, books, wakes
 -- ARGV   1 "all" (all changes or none) or "each" (those that still fit)
 --        2 the mark that was read, empty: not checked; 3 the mark to write
@@ -21,7 +21,7 @@ for i = 1, n do
   changes[i] = c
   at = c.to + 1
 end
-local function key(p, k) return KEYS[7 + 5 * (p - 1) + k] end
+local function key(p, k) return KEYS[8 + 5 * (p - 1) + k] end
 local HELD, READY, LATER, BOOKS, WAKES = 1, 2, 3, 4, 5
 
 local function fits(c)
@@ -42,7 +42,7 @@ if limit > 0 then
     if c.kind == 'add' then more[c.p] = (more[c.p] or 0) + 1 end
     if c.kind == 'del' then more[c.p] = (more[c.p] or 0) - 1 end
   end
-  for p = 1, (#KEYS - 7) / 5 do
+  for p = 1, (#KEYS - 8) / 5 do
     local there = redis.call('ZCARD', key(p, HELD)) + redis.call('ZCARD', key(p, READY)) + redis.call('ZCARD', key(p, LATER))
     if (more[p] or 0) > 0 and there + more[p] > limit then return {2, p, there} end
   end
@@ -71,7 +71,7 @@ local function place(c)
   end
 end
 
-local made, wake = {1}, {}
+local made, wake, deaths = {1}, {}, false
 for i, c in ipairs(changes) do
   made[i + 1] = 1
   if not all and not fits(c) then
@@ -81,6 +81,7 @@ for i, c in ipairs(changes) do
   elseif c.kind == 'drop' then
     redis.call('XDEL', stream, c.entry)
   elseif c.kind == 'del' then
+    deaths = true
     redis.call('XDEL', stream, string.match(c.old, '^[^\n]*'))
     redis.call('HDEL', meta, c.seq)
     redis.call('HDEL', history, c.seq)
@@ -120,14 +121,18 @@ for i, c in ipairs(changes) do
       redis.call('HINCRBY', key(c.p, BOOKS), 'put', c.book)
       redis.call('HINCRBY', key(c.p, BOOKS), 'skipped', c.book)
     end
-    if c.history ~= '' then redis.call('HSET', history, c.seq, c.history) end
+    if c.history ~= '' then
+      deaths = true
+      redis.call('HSET', history, c.seq, c.history)
+    end
     place(c)
     if c.place == 'ready' or c.place == 'later' then wake[c.p] = true end
   end
 end
 if ARGV[3] ~= '' then mark = ARGV[3] end
 redis.call('SET', KEYS[3], mark)
-for p = 1, (#KEYS - 7) / 5 do
+if deaths then redis.call('INCR', KEYS[8]) end
+for p = 1, (#KEYS - 8) / 5 do
   if wake[p] then redis.call('XADD', key(p, WAKES), 'MAXLEN', 1, '*', 'w', '1') end
 end
 return made

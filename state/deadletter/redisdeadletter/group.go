@@ -3,6 +3,7 @@ package redisdeadletter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/tidemill/tidemill"
@@ -28,28 +29,58 @@ type grouped struct {
 	of     *cause
 }
 
-// groups are those that Groups found last, by the numbers of dead letters: their failures, which are
-// most of what there is to read, are not read again.
+// groups are those that Groups found last. Nothing is read again while nothing has died or gone; else,
+// by the numbers of dead letters, not the failures that are known, which are most of what there is to
+// read.
 type groups struct {
-	mu    sync.Mutex // guards found, which is replaced and not changed
+	mu    sync.Mutex // guards what follows, which is replaced and not changed
 	found map[int64]grouped
+	at    extent // before they were read
+	all   deadletter.Groups
 }
 
-func (g *groups) last() map[int64]grouped {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.found
+// extent tells dead letters from what they were: each that came, died again or went is counted, and
+// others add entries to the stream and remove some.
+type extent struct {
+	deaths, last string // the second: entry that was ever added
+	length       int64
 }
 
-func (g *groups) keep(found map[int64]grouped) {
+func (s *Store) extent(ctx context.Context) (e extent, err error) {
+	says, err := extentScript.Exec(ctx, s.client, []string{s.deaths, s.stream}, nil).ToArray()
+	if err != nil {
+		return e, failed(err)
+	}
+	e.deaths, _ = says[0].ToString()
+	e.last, _ = says[1].ToString()
+	e.length, err = says[2].AsInt64()
+	return e, err
+}
+
+func (g *groups) last() (found map[int64]grouped, at extent, all deadletter.Groups) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.found = found
+	return g.found, g.at, g.all
+}
+
+func (g *groups) keep(found map[int64]grouped, at extent, all deadletter.Groups) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.found, g.at, g.all = found, at, all
 }
 
 // Groups implements deadletter.Store. It looks at the newest dead letters, without their messages.
 func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
-	last, found := s.groups.last(), map[int64]grouped{}
+	at, err := s.extent(ctx)
+	if err != nil {
+		return all, fmt.Errorf("look for the groups of dead letters: %w", err)
+	}
+	last, was, known := s.groups.last()
+	if only == nil && at == was && known.Groups != nil {
+		known.Groups = slices.Clone(known.Groups)
+		return known, nil
+	}
+	found := map[int64]grouped{}
 	counts, causes := map[*cause]int{}, map[cause]*cause{}
 	err = s.scan(ctx, deadletter.Filter{Only: only, Back: true, Max: groupsMax}, func(page []stored) error {
 		var unread []int64
@@ -81,7 +112,6 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 	if err != nil {
 		return all, fmt.Errorf("look for the groups of dead letters: %w", err)
 	}
-	s.groups.keep(found)
 	for of, n := range counts {
 		all.Groups = append(all.Groups, deadletter.Group{Pipeline: of.pipeline, Kind: of.kind, Cause: of.cause, Count: n})
 	}
@@ -89,5 +119,9 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 		all.Looked = groupsMax
 	}
 	all.Largest()
+	if only == nil {
+		s.groups.keep(found, at, all)
+		all.Groups = slices.Clone(all.Groups)
+	}
 	return all, nil
 }

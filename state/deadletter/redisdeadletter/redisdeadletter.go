@@ -14,6 +14,7 @@
 //	                       state: held, to be handed out, leased or delayed (by time)
 //	{events:dlq}:books:<p> put, replayed, skipped, lost
 //	{events:dlq}:wakes:<p> a stream of one entry: sources block on it
+//	{events:dlq}:deaths    how often one came, died again or went
 //	{events:dlq}:mark      up to where the stream is known
 //
 // A dead letter that dies again, or is edited, gets a new entry, and its old one is deleted
@@ -56,7 +57,7 @@ type Store struct {
 	prefix string // of companions
 	groups groups
 
-	stream, seq, mark, ids, meta, history, order string // keys
+	stream, seq, mark, ids, meta, history, order, deaths string // keys
 }
 
 var _ deadletter.Store = (*Store)(nil)
@@ -75,7 +76,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 	s.prefix = beside(s.o.Stream)
 	s.stream = s.o.Stream
 	s.seq, s.mark, s.ids, s.meta = s.prefix+"seq", s.prefix+"mark", s.prefix+"ids", s.prefix+"meta"
-	s.history, s.order = s.prefix+"history", s.prefix+"order"
+	s.history, s.order, s.deaths = s.prefix+"history", s.prefix+"order", s.prefix+"deaths"
 	if err := s.adopt(ctx); err != nil {
 		return nil, fmt.Errorf("open the dead letters of stream %q: %w", s.stream, err)
 	}
@@ -121,6 +122,8 @@ var (
 	dueLua string
 	//go:embed books.lua
 	booksLua string
+	//go:embed extent.lua
+	extentLua string
 
 	commitScript = rueidis.NewLuaScript(commitLua)
 	findScript   = rueidis.NewLuaScript(findLua)
@@ -128,4 +131,5 @@ var (
 	wholeScript  = rueidis.NewLuaScript(wholeLua)
 	dueScript    = rueidis.NewLuaScript(dueLua)
 	booksScript  = rueidis.NewLuaScript(booksLua)
+	extentScript = rueidis.NewLuaScript(extentLua)
 )
