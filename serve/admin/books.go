@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
@@ -34,27 +36,39 @@ type bookReader struct {
 	balanced map[string]time.Time // when each was counted; none: never, or its books did not balance
 }
 
-// read reads the books of all, those first that were counted longest ago.
+// together is how many counters are read at a time: servers answer requests that wait together with
+// less work than one by one.
+const together = 16
+
+// read reads the books of all. Those are counted first that were longest ago.
 func (r *bookReader) read(ctx context.Context) (all []booksOf, err error) {
 	longest := func(a, b string) int { return cmp.Or(r.balanced[a].Compare(r.balanced[b]), cmp.Compare(a, b)) }
-	var spent time.Duration
 	sources := r.of()
-	for _, name := range slices.SortedFunc(maps.Keys(sources), longest) {
+	names := slices.SortedFunc(maps.Keys(sources), longest)
+	all = make([]booksOf, len(names))
+	var spent time.Duration
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(together)
+	for i, name := range names {
 		of, at, now := sources[name], r.balanced[name], r.now()
-		_, known := of.(tidemill.Counter)
+		b := &all[i]
+		b.pipeline = name
+		_, b.letters = deadletter.PipelineOf(of)
+		counter, known := of.(tidemill.Counter)
 		known = known && !at.IsZero()
 		again := known && now.Sub(at) >= countEvery && spent < countAgain
-		b := booksOf{pipeline: name}
 		if known && !again {
-			b.Books, err = counters(ctx, of)
-			b.Pending = uint64(max(b.Off(), 0)) // what is left
-		} else {
-			b.Books, err = of.Books(ctx)
-			b.off = b.Off()
+			reading.Go(func() (err error) {
+				b.Books, err = counter.Counters(ctx)
+				b.Pending = uint64(max(b.Off(), 0)) // what is left
+				return err
+			})
+			continue
 		}
-		if err != nil {
-			return nil, err
+		if b.Books, err = of.Books(ctx); err != nil {
+			break
 		}
+		b.off = b.Off()
 		if again {
 			spent += r.now().Sub(now)
 		}
@@ -63,17 +77,10 @@ func (r *bookReader) read(ctx context.Context) (all []booksOf, err error) {
 		} else if again || !known {
 			r.balanced[name] = now
 		}
-		_, b.letters = deadletter.PipelineOf(of)
-		all = append(all, b)
+	}
+	if err := cmp.Or(reading.Wait(), err); err != nil { // the first is why the other was given up
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b booksOf) int { return strings.Compare(a.pipeline, b.pipeline) })
 	return all, nil
-}
-
-// counters are the books by counters alone, where a source has them.
-func counters(ctx context.Context, of tidemill.Bookkeeper) (tidemill.Books, error) {
-	if c, ok := of.(tidemill.Counter); ok {
-		return c.Counters(ctx)
-	}
-	return of.Books(ctx)
 }

@@ -21,7 +21,7 @@ import (
 // How counters are read for those who look.
 const (
 	booksFresh  = time.Second
-	booksGood   = 2 * time.Second // nobody waits for those that are not older
+	booksGood   = 2 * time.Second // nobody waits for those that are not older, and none are older than them while somebody looks
 	queuesFresh = figures.Step / 2
 	awaited     = 700 * time.Millisecond // a store that is away
 	longShare   = 200                    // for how many times as long as a long reading took nobody reads again
@@ -63,7 +63,7 @@ func (a *API) newStanding() *standing {
 	for i := range a.Systems {
 		r := bookReader{of: func() map[string]tidemill.Bookkeeper { return a.systems()[i].Books }, now: a.Now, balanced: map[string]time.Time{}}
 		s.books = append(s.books, &figures.Latest[[]booksOf]{Read: r.read,
-			Fresh: booksFresh, Good: booksGood, Wait: awaited, Within: booksWithin, In: &s.readings})
+			Fresh: booksFresh, Most: booksGood, Share: longShare, Good: booksGood, Wait: awaited, Within: booksWithin, In: &s.readings})
 		s.audits = append(s.audits, a.newAudit(i, s))
 	}
 	if a.Queues != nil {

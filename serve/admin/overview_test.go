@@ -361,7 +361,7 @@ func TestTheOverviewCountsWhatIsHeldOnceAMinute(t *testing.T) {
 		defer d.api.Close()
 		look := func(balanced bool, accepted, flying uint64) {
 			t.Helper()
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second) // a reading of 20 ms is good for so long
 			o := overviewOf(d)
 			if b := o.Systems[0].Books; o.Balanced != balanced || b.Accepted != 5*accepted || b.InFlight != flying {
 				t.Errorf("balanced %v: %+v", o.Balanced, b)
@@ -369,7 +369,7 @@ func TestTheOverviewCountsWhatIsHeldOnceAMinute(t *testing.T) {
 		}
 		look(true, 10, 10)
 		is.Accepted, is.Pending = 20, 12
-		for range 30 {
+		for range 20 {
 			look(true, 20, 60)
 		}
 		if fmt.Sprint(counted) != "map[p0:1 p1:1 p2:1 p3:1 p4:1]" {
