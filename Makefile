@@ -85,7 +85,7 @@ screenshots: test/sdk/node_modules ## the pictures of docs/console.md, of an ins
 
 # Packages with tests on real servers: scripts/services installs and starts these. The last by
 # name go first: analyticstest waits for leases, in which others can work.
-WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' -e '^./test/attack' | xargs -n1 dirname | sort -ru)
+WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e redisconn/redistest . | grep -v -e '^./test/e2e' -e '^./test/faults' -e '^./test/attack' | xargs -n1 dirname | sort -ru) ./internal/testenv
 
 servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
 	sh scripts/need.sh shell

@@ -203,9 +203,13 @@ func confirmed(e command.Env, what string) error {
 }
 
 // steerQueue pauses, resumes or drains.
-func steerQueue(ctx context.Context, e command.Env, c command.Asker, a *command.Client, by operation.Operation[api.OneQueue, api.Queue], of *api.OneQueue) (api.Queue, error) {
+func steerQueue[Q any](ctx context.Context, e command.Env, c command.Asker, a *command.Client, by operation.Operation[Q, api.Queue], of *Q) (api.Queue, error) {
 	return command.Shown(ctx, e, c, a, by, of, func(q *api.Queue) error {
-		_, err := fmt.Fprintf(e.Out, "%s is %s: %d waiting, %d delayed, %d running.\n", command.Printable(q.Name), command.QueueState(q), q.Waiting, q.Delayed, q.Leased)
+		until := ""
+		if q.Paused && q.Until != nil {
+			until = " until " + q.Until.UTC().Format(time.RFC3339)
+		}
+		_, err := fmt.Fprintf(e.Out, "%s is %s%s: %d waiting, %d delayed, %d running.\n", command.Printable(q.Name), command.QueueState(q), until, q.Waiting, q.Delayed, q.Leased)
 		return err
 	})
 }
@@ -213,16 +217,27 @@ func steerQueue(ctx context.Context, e command.Env, c command.Asker, a *command.
 type queuePauseCmd struct {
 	command.Remote
 	api.OneQueue
+	For time.Duration `help:"For how long. Default: until tidemill queue resume." placeholder:"TIME"`
 }
 
 // Help is shown by tidemill queue pause --help.
 func (c *queuePauseCmd) Help() string {
-	return `No instance hands out jobs of the queue until tidemill queue resume, also after a restart. Running jobs are finished. New jobs still come in.`
+	return `No instance hands out jobs of the queue until tidemill queue resume, also after a restart. Running jobs are finished. New jobs still come in.
+
+  tidemill queue pause s2s.dv360
+  tidemill queue pause s2s.dv360 --for 30m     it is resumed by itself, at most 10 s after that time`
 }
 
 func (c *queuePauseCmd) Run(ctx context.Context, e command.Env) error {
+	if c.For < 0 {
+		return command.UsageError{Err: errors.New("--for needs a time, like 30m")}
+	}
+	q := api.Pausing{OneQueue: c.OneQueue}
+	if c.For > 0 {
+		q.For = c.For.String()
+	}
 	return c.Ask(ctx, e, func(a *command.Client) error {
-		_, err := steerQueue(ctx, e, c, a, api.PauseQueue, &c.OneQueue)
+		_, err := steerQueue(ctx, e, c, a, api.PauseQueue, &q)
 		return err
 	})
 }

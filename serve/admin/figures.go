@@ -109,7 +109,8 @@ func (a *API) Close() error {
 	return a.leave()
 }
 
-// Sample is a loop that keeps what is counted, for rates and histories.
+// Sample is a loop that keeps what is counted, for rates and histories, and ends pauses whose time is
+// over.
 func (a *API) Sample() flow.Loop {
 	return flow.Loop{Name: "figures", Every: figures.Step, AtStart: true, Do: func(ctx context.Context) error {
 		a.sample(ctx)
@@ -126,6 +127,7 @@ func (a *API) sample(ctx context.Context) {
 		}
 	}
 	now := a.Now()
+	a.endPauses(ctx, queues, now)
 	ages := map[string]time.Duration{}
 	for _, q := range queues {
 		if !q.Stats.Oldest.IsZero() {

@@ -123,12 +123,8 @@ func (a *API) hasQueue(ctx context.Context, name string) error {
 	return may.refuse(a.systemOf(name), "queue", name)
 }
 
-func (a *API) pauseQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
-	return a.steerQueue(ctx, q.Queue, "pause", func(s *queue.Settings) { s.Paused, s.PausedUntil = true, time.Time{} })
-}
-
 func (a *API) resumeQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {
-	return a.steerQueue(ctx, q.Queue, "resume", func(s *queue.Settings) { s.Paused, s.Closed = false, false })
+	return a.steerQueue(ctx, q.Queue, "resume", func(s *queue.Settings) { s.Paused, s.PausedUntil, s.Closed = false, time.Time{}, false })
 }
 
 func (a *API) drainQueue(ctx context.Context, q *api.OneQueue) (api.Queue, error) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidemill/tidemill"
@@ -218,6 +219,56 @@ func TestAQueueIsPausedDrainedAndResumed(t *testing.T) {
 	}
 	d.logged("queue steered by hand", "queue=q", "what=drain")
 	refused(t, d.ask("POST", "queues/nix/pause", ""), http.StatusNotFound, `no queue "nix"`)
+}
+
+func TestAPauseForATimeEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memoryqueue.New(memoryqueue.Options{})
+		for _, q := range []string{"short", "anew", "ever"} {
+			if _, err := s.Set(t.Context(), q, func(s *queue.Settings) { s.Limit.AtOnce = 3 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}})
+		defer d.api.Close()
+		loop := d.api.Sample()
+		pass := func(long time.Duration, want string) {
+			t.Helper()
+			time.Sleep(long)
+			if err := loop.Do(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var is []string
+			for _, q := range []string{"short", "anew", "ever"} {
+				at, err := s.Settings(t.Context(), q)
+				if err != nil || at.Limit.AtOnce != 3 {
+					t.Fatal(at, err)
+				}
+				is = append(is, fmt.Sprint(at.Paused))
+			}
+			if got := strings.Join(is, " "); got != want {
+				t.Errorf("after %v more paused: %s, want %s", long, got, want)
+			}
+		}
+		refused(t, d.ask("POST", "queues/short/pause?for=soon", ""), http.StatusBadRequest, `for="soon" is no time to wait: write 10m or 2h`)
+		refused(t, d.ask("POST", "queues/short/pause?for=-1m", ""), http.StatusBadRequest, "is no time to wait")
+		until := time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+		if got := d.post("queues/short/pause?for=1m", ""); d.field(got, "paused_until") != until {
+			t.Errorf("paused: %s, want until %s", got, until)
+		}
+		d.post("queues/anew/pause?for=1m", "")
+		d.post("queues/ever/pause?for=1m", "")
+		d.post("queues/ever/pause", "") // until it is resumed
+		pass(30*time.Second, "true true true")
+		d.post("queues/anew/pause?for=1m", "")
+		pass(30*time.Second, "false true true")
+		d.logged("pause of a queue is over", "queue=short")
+		pass(30*time.Second, "false false true")
+		d.post("queues/ever/pause?for=1m", "")
+		d.post("queues/ever/resume", "")
+		d.post("queues/ever/pause", "")
+		pass(time.Hour, "false false true")
+	})
 }
 
 // Routing waits for a queue that takes nothing, and other partners with it.

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/trail"
 )
 
@@ -288,8 +289,24 @@ func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.
 		}
 	}
 	return answer.Listed(all, func(e *trail.Entry) api.Change {
-		return api.Change{At: e.At.UTC(), Who: e.Who, Operation: e.Operation, Thing: e.Thing, Outcome: e.Outcome}
+		c := api.Change{At: e.At.UTC(), Who: e.Who, Operation: e.Operation, Thing: e.Thing, Outcome: e.Outcome}
+		if slices.Contains(settingQueues, e.Operation) {
+			c.Before, c.After = settingsIn(e.Before), settingsIn(e.After)
+		}
+		return c
 	}), nil
+}
+
+// settingQueues are operations whose entries have the settings of a queue.
+var settingQueues = []string{api.SetQueue.ID, api.PauseQueue.ID, api.ResumeQueue.ID, api.DrainQueue.ID}
+
+// settingsIn reads what an entry has of a queue's settings; nil: nothing, or not all of them.
+func settingsIn(text string) *queue.Settings {
+	var s queue.Settings
+	if json.Unmarshal([]byte(text), &s) != nil {
+		return nil
+	}
+	return &s
 }
 
 // systemChanged is the system that a change was of; empty: not known, or of all.

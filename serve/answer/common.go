@@ -67,6 +67,18 @@ func (c *Common) ProjectNames(ctx context.Context) (map[uuid.UUID]string, error)
 	return names, err
 }
 
+// For reads how long something is to last; empty: 0, until somebody ends it or for the usual time.
+func For(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := times.Duration(text)
+	if err != nil || d <= 0 {
+		return 0, operation.Refuse(http.StatusBadRequest, "for=%.60q is no time to wait: write 10m or 2h", text)
+	}
+	return d, nil
+}
+
 // Span reads since and until: the beginning of a time, and the end of it, which is not in it
 // itself. Empty: none.
 func Span(s api.Span) (begin, end time.Time, err error) {

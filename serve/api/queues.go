@@ -14,8 +14,8 @@ var (
 		"List the queues: what waits, what is being worked on, how old the oldest is.").For(caller.Viewer).OfEach()
 	GetQueue = operation.View[OneQueue, Queue]("getQueue", "queues/{name}",
 		"Show one queue: its priorities, its deepest tenants, its settings.").For(caller.Viewer).OfEach()
-	PauseQueue = operation.Act[OneQueue, Queue]("pauseQueue", "queues/{name}/pause",
-		"Hand out nothing from a queue, in all instances, until it is resumed. Jobs still come in, and wait.").For(caller.Operator).OfEach()
+	PauseQueue = operation.Act[Pausing, Queue]("pauseQueue", "queues/{name}/pause",
+		"Hand out nothing from a queue, in all instances, until it is resumed or a time is over. Jobs still come in, and wait.").For(caller.Operator).OfEach()
 	ResumeQueue = operation.Act[OneQueue, Queue]("resumeQueue", "queues/{name}/resume",
 		"End a pause or a draining.").For(caller.Operator).OfEach()
 	DrainQueue = operation.Act[OneQueue, Queue]("drainQueue", "queues/{name}/drain",
@@ -41,6 +41,12 @@ var (
 // OneQueue names a queue.
 type OneQueue struct {
 	Queue string `path:"name" arg:"" help:"Its name, as tidemill queue list shows it."`
+}
+
+// Pausing is a queue to be paused.
+type Pausing struct {
+	OneQueue
+	For string `query:"for" help:"For how long: 10m, 2h. Default: until somebody resumes it." placeholder:"TIME"`
 }
 
 // Queue is a queue.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Of the audit trail.
@@ -78,4 +79,7 @@ type Change struct {
 	Operation string    `json:"operation"`
 	Thing     string    `json:"thing,omitempty"`
 	Outcome   string    `json:"outcome"`
+
+	Before *queue.Settings `json:"before,omitempty"` // of a queue, where its settings were changed
+	After  *queue.Settings `json:"after,omitempty"`
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/operate"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 func TestPeopleComeInAndGo(t *testing.T) {
@@ -77,6 +78,68 @@ func TestLimitsAreSetOfWhatWasSeen(t *testing.T) {
 			t.Errorf("%s=%s is answered %d: %s", c[0], c[1], rec.Code, consoletest.Text(rec.Body.String()))
 		}
 	}
+}
+
+func TestAllSettingsOfAQueueAreInItsForm(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	const at = "/console/queues/q/settings"
+	form := url.Values{"etag": {w.Hidden(w.Page(at), "etag")}, "key_rate": {"2"}, "tenants": {"shop: 50 a second, 3 at once\n\"a: b\": 7 at once\nfree:"}, "fair": {"nobody: first in, first out"}, "weights": {"3: 64\n0: 1"},
+		"max": {"5000"}, "completed": {"100"}, "completed_for": {"12h"}, "failed": {"7"}}
+	w.Has(w.Page(w.Confirm(at, form)), "The settings are in force.", "first in, first out", "Limit of tenant shop 50 a second, 3 at once", "Limit of tenant a: b 7 at once", "Limit of tenant free none",
+		"Weight of priority 3 64", "5,000", "100, for 12 h", "Failed jobs kept 7", "2 a second")
+	again := w.Page(at)
+	w.Has(again, "shop: 50 a second, 3 at once")
+	form = url.Values{"etag": {w.Hidden(again, "etag")}, "key": {"k2"}, "tenants": {"shop: 50 a second, 3 at once"}, "weights": {""}, "max": {""}, "completed": {""}}
+	is := w.Page(w.Confirm(at, form))
+	w.Has(is, "Limit of tenant shop 50 a second, 3 at once", "first in, first out", "as many as the store allows", "Failed jobs kept 7", "2 a second") // what is not in a form stays
+	for _, gone := range []string{"tenant free", "Weight of priority"} {
+		if strings.Contains(consoletest.Text(is), gone) {
+			t.Errorf("%s is still there", gone)
+		}
+	}
+	tag := w.Hidden(w.Page(at), "etag")
+	for _, c := range [][3]string{{"tenants", "shop", `"shop" is no limit of a tenant`}, {"tenants", "shop: fast", `Tenant shop: "fast" is no limit`}, {"weights", "3", `"3" is no weight`}, {"weights", "300: 1", "is no weight"}, {"weights", "1: 1001", "is no weight"},
+		{"fair", "x", `"x" is none of these`}, {"completed_for", "long", "long"}, {"max", "0", `"0" is no count`}} {
+		rec := w.Ask("POST", at, url.Values{"etag": {tag}, c[0]: {c[1]}})
+		if rec.Code != http.StatusUnprocessableEntity || !strings.Contains(consoletest.Text(rec.Body.String()), c[2]) {
+			t.Errorf("%s=%s is answered %d: %s", c[0], c[1], rec.Code, consoletest.Text(rec.Body.String()))
+		}
+	}
+}
+
+func TestFormerSettingsAreOfferedBack(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	const at, back = "/console/queues/q/settings", "/console/queues/q/settings/back"
+	set := func(key, rate string) {
+		t.Helper()
+		w.Confirm(at, url.Values{"etag": {w.Hidden(w.Page(at), "etag")}, "key": {key}, "rate": {rate}})
+	}
+	if strings.Contains(w.Page("/console/queues/q"), "Set back") {
+		t.Error("former settings are offered that nobody has changed")
+	}
+	set("k1", "5")
+	set("k2", "9")
+	page := w.Page("/console/queues/q")
+	w.Has(page, "changed them", "Set back what was before", "9 a second")
+	old := url.Values{"etag": {w.Hidden(page, "etag")}, "key": {w.Hidden(page, "key")}}
+	w.Has(w.Page(w.Confirm(back, old)), "The settings are in force.", "5 a second")
+	w.Confirm("/console/queues/q/pause", url.Values{"for": {"10m"}})
+	w.Has(w.Page("/console/queues/q"), "It is paused until")
+	w.Confirm(back, url.Values{"etag": {w.Hidden(w.Page("/console/queues/q"), "etag")}, "key": {"k3"}}) // as one click of the page does
+	w.Has(w.Page("/console/queues/q"), "5 a second", "running")
+	old.Set("key", "k4")
+	if rec := w.Ask("POST", back, old); rec.Code != http.StatusUnprocessableEntity || !strings.Contains(rec.Body.String(), "were changed since") {
+		t.Errorf("a page of old settings sets them back: %d", rec.Code)
+	}
+	if _, err := w.queues.Set(t.Context(), "q", func(s *queue.Settings) { s.Max = 77 }); err != nil { // by the configuration
+		t.Fatal(err)
+	}
+	if strings.Contains(w.Page("/console/queues/q"), "Set back") {
+		t.Error("former settings are offered though others are in force")
+	}
+	w.Has(w.Page(back), "There are no former settings to go back to")
 }
 
 func TestJobsAreChangedOneOrByFilter(t *testing.T) {

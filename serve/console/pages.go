@@ -58,7 +58,7 @@ func (c *Console) pages() *page.Set {
 			{Path: "menu", Show: showMenu},
 		},
 		Actions: []*page.Action{
-			pauseQueue, resumeQueue, drainQueue, setQueue,
+			pauseQueue, resumeQueue, drainQueue, setQueue, setBack,
 			retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
 			replayDead, discardDead, editDead,
 			stopOperation, againOperation,

@@ -24,7 +24,7 @@ import (
 func everyPage(said string) []string {
 	job := url.Values{"id": {"e3" + said}, "tenant": {"shop" + said}}.Encode()
 	return []string{"/console/", "/console/live", "/console/live?owner=nobody", "/console/queues", "/console/queues/q", "/console/queues/q/jobs", "/console/queues/q/jobs?state=failed", "/console/queues/q/jobs?state=delayed&limit=25", "/console/queues/q/job?" + job,
-		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
+		"/console/queues/q/pause", "/console/queues/q/settings", "/console/queues/q/settings/back", "/console/queues/q/remove?" + job, "/console/queues/q/edit?" + job,
 		"/console/dead", "/console/dead?reason=partner_error&since=1h", "/console/dead/delivery/1", "/console/dead/delivery/1/edit", "/console/dead/replay?all=true", "/console/dead/delete?seq=1&seq=2",
 		"/console/books", "/console/instances", "/console/health", "/console/config", "/console/reference", "/console/me", "/console/menu", "/console/find?q=" + url.QueryEscape("no"+said),
 		"/console/find?q=" + url.QueryEscape("two"+said), "/console/find?scan=yes&q=" + url.QueryEscape("e3"+said), "/console/access", "/console/access/users/add", "/console/access/users/grace/role", "/console/access/users/grace/password", "/console/access/users/grace/remove", "/console/access/tokens/make", "/console/access/tokens/0123456789abcdef/revoke",

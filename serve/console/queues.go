@@ -2,11 +2,9 @@ package console
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -57,6 +55,7 @@ type queuePage struct {
 	Settings []page.Fact
 	Rates    page.Part[*page.Trend]
 	Changes  *page.Part[[]api.Change]
+	Back     *setting // nil: nobody has changed the settings that are in force
 }
 
 func showQueue(v *page.Visit) (*page.View, error) {
@@ -68,6 +67,7 @@ func showQueue(v *page.Visit) (*page.View, error) {
 	pipeline, _, err := pipelineOf(v, name)
 	p := &queuePage{Queue: q, Why: append(whyPipeline(pipeline, err), whyQueue(v, &q)...), Settings: settingsOf(q.Settings)}
 	p.Rates, p.Changes = page.TrendOf(v, "queue:"+name), page.LastChanges(v, name)
+	p.Back = lastSetting(v, p.Changes, &q)
 	return &page.View{File: "queue", Title: "Queue " + name, Section: "queues", Live: true, Topics: []string{"queue:" + name}, Crumbs: queueCrumbs(name)[:1], Body: p}, nil
 }
 
@@ -207,81 +207,23 @@ func steering(o operation.Operation[api.OneQueue, api.Queue], path, title, butto
 }
 
 var (
-	pauseQueue = steering(api.PauseQueue, "pause", "Pause the queue %s?", "Pause the queue", "pause", "paused",
-		"It is paused for all instances. Nothing more is handed out; what is being worked on is finished.", "Jobs still come in, and wait until it is resumed.")
 	resumeQueue = steering(api.ResumeQueue, "resume", "Resume the queue %s?", "Resume the queue", "resume", "resumed",
 		"All instances work on it again. It ends a pause as well as a draining.")
 	drainQueue = steering(api.DrainQueue, "drain", "Drain the queue %s?", "Drain the queue", "drain", "draining",
 		"It takes no new jobs in any instance: senders are refused until it is resumed. What is there is worked on.")
 )
 
-// setQueue changes the limits of a queue, of what was seen.
-var setQueue = &page.Action{Path: "queues/{queue}/settings", Op: api.SetQueue.ID, Ask: askSettings, Do: doSettings}
+var pauseQueue = &page.Action{Path: "queues/{queue}/pause", Op: api.PauseQueue.ID, Ask: askPause,
+	Do: func(v *page.Visit) (string, error) {
+		name := v.R.PathValue("queue")
+		_, err := page.Change(v, api.PauseQueue, &api.Pausing{OneQueue: api.OneQueue{Queue: name}, For: strings.TrimSpace(v.R.PostFormValue("for"))})
+		return page.Done(v.Back(page.Address("queues", name)), "paused"), page.Refilled(err)
+	}}
 
-func askSettings(v *page.Visit) (*page.Question, error) {
+func askPause(v *page.Visit) (*page.Question, error) {
 	name := v.R.PathValue("queue")
-	q, err := page.Call(v, api.GetQueue, &api.OneQueue{Queue: name})
-	if err != nil {
-		return nil, err
-	}
-	limits := q.Settings
-	if limits == nil {
-		limits = &queue.Settings{}
-	}
-	field := func(name, label, mode string, n float64) page.Input {
-		i := page.Input{Name: name, Label: label, Mode: mode, Optional: true, Auto: "off"}
-		if n != 0 {
-			i.Value = strconv.FormatFloat(n, 'f', -1, 64)
-		}
-		if form := v.R.PostForm; form != nil { // what was given, with what is wrong with it
-			i.Value = form.Get(name)
-		}
-		return i
-	}
-	group := func(legend, prefix string, l queue.Limit) page.Group {
-		return page.Group{Legend: legend, Inputs: []page.Input{field(prefix+"rate", "A second", "decimal", l.PerSecond), field(prefix+"at_once", "At once", "numeric", float64(l.AtOnce))}}
-	}
-	return &page.Question{Title: "Limits of the queue " + name, Button: "Set the limits", Section: "queues", Crumbs: queueCrumbs(name), Back: page.Address("queues", name), ETag: cmp.Or(v.R.PostForm.Get("etag"), q.ETag),
-		Groups: []page.Group{group("All jobs of the queue together", "", limits.Limit), group("Each tenant that has no limit of its own", "tenant_", limits.Tenant)},
-		Texts:  []string{"Limits hold for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit."},
-		CLI:    page.Command("queue", "limits", name), Request: "POST " + operation.Prefix + "queues/" + name + "/settings"}, nil
-}
-
-func doSettings(v *page.Visit) (string, error) {
-	name := v.R.PathValue("queue")
-	type limit struct {
-		PerSecond *float64 `json:"per_second"` // null takes it away
-		AtOnce    *int     `json:"at_once"`
-	}
-	read := func(rate, atOnce string) (l limit, err error) {
-		if s := strings.TrimSpace(v.R.PostFormValue(rate)); s != "" {
-			n, err := strconv.ParseFloat(s, 64)
-			if err != nil || !(n > 0 && n <= queue.MaxRate) {
-				return l, &page.Wrong{Text: fmt.Sprintf("%q is no rate: write a number over 0 and up to a million, or nothing.", s)}
-			}
-			l.PerSecond = &n
-		}
-		if s := strings.TrimSpace(v.R.PostFormValue(atOnce)); s != "" {
-			n, err := strconv.Atoi(s)
-			if err != nil || n <= 0 {
-				return l, &page.Wrong{Text: fmt.Sprintf("%q is no count: write a whole number over 0, or nothing.", s)}
-			}
-			l.AtOnce = &n
-		}
-		return l, nil
-	}
-	whole, err := read("rate", "at_once")
-	if err != nil {
-		return "", err
-	}
-	tenant, err := read("tenant_rate", "tenant_at_once")
-	if err != nil {
-		return "", err
-	}
-	patch, err := json.Marshal(map[string]limit{"limit": whole, "tenant": tenant})
-	if err != nil {
-		return "", err
-	}
-	_, err = page.Change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: patch})
-	return page.Done(page.Address("queues", name), "settings"), err
+	return &page.Question{Title: "Pause the queue " + name + "?", Button: "Pause the queue", Section: "queues", Crumbs: queueCrumbs(name), Back: v.Back(page.Address("queues", name)),
+		Texts:  []string{"It is paused for all instances. Nothing more is handed out; what is being worked on is finished.", "Jobs still come in, and wait until it is resumed, or the time is over."},
+		Inputs: []page.Input{{Name: "for", Label: "For how long: 10m, 2h (empty: until somebody resumes it)", Value: v.R.PostForm.Get("for"), Optional: true, Auto: "off"}},
+		CLI:    page.Command("queue", "pause", name), Request: page.Request(api.PauseQueue, &api.Pausing{OneQueue: api.OneQueue{Queue: name}})}, nil
 }

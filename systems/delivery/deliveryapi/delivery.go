@@ -13,7 +13,6 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/jsonarray"
-	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -90,12 +89,9 @@ func (a *API) partners(ctx context.Context, _ *operation.None) (iter.Seq2[Partne
 
 // openCircuit leaves a partner alone, for as long as is said or the usual time.
 func (a *API) openCircuit(ctx context.Context, q *CircuitOpening) (Partner, error) {
-	var d time.Duration
-	if q.For != "" {
-		var err error
-		if d, err = times.Duration(q.For); err != nil || d <= 0 {
-			return Partner{}, operation.Refuse(http.StatusBadRequest, "for=%q is no time to wait: write 10m or 2h", q.For)
-		}
+	d, err := answer.For(q.For)
+	if err != nil {
+		return Partner{}, err
 	}
 	return a.circuit(ctx, q.Partner, "open", func(ctx context.Context, partner string) error { return a.Delivery.OpenCircuit(ctx, partner, d) })
 }
