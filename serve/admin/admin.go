@@ -183,7 +183,7 @@ func New(p Parts) *API {
 					a.fail(w, req, err)
 				}
 			}
-			a.mux.HandleFunc(h.Method+" "+Prefix+h.Path, func(w http.ResponseWriter, req *http.Request) {
+			a.mux.HandleFunc(h.Pattern(), func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
 				if err := a.may(who, h.Description); err != nil {

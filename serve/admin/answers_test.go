@@ -30,7 +30,7 @@ type description struct {
 var described = sync.OnceValue(func() *description {
 	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}, tagged: map[string]bool{}}
 	for _, h := range admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations() {
-		pattern := h.Method + " " + admin.Prefix + h.Path
+		pattern := h.Pattern()
 		d.mux.Handle(pattern, http.NotFoundHandler())
 		d.tagged[pattern] = h.Tagged()
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })
@@ -66,7 +66,7 @@ func (d *description) answer(pattern string, status int, kind string) (*jsonsche
 		if d.several[pattern] {
 			code = "2XX"
 		}
-		of = "paths/" + escape(path) + "/" + strings.ToLower(method) + "/responses/" + code
+		of = "paths/" + escape(strings.TrimSuffix(path, "{$}")) + "/" + strings.ToLower(method) + "/responses/" + code
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 func (a *API) instance() []Room {
 	return []Room{
 		{Does: []operation.Handler{
+			api.Discover.By(a.discover),
 			api.GetStatus.By(a.status),
 			api.GetAudit.By(a.audit),
 			api.GetConfig.By(a.config),

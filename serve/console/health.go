@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -92,9 +93,6 @@ type described struct {
 // Help is what a parameter is.
 func (d described) Help(p operation.Param) string { return p.Field.Tag.Get("help") }
 
-// Full is its path.
-func (d described) Full() string { return operation.Prefix + d.Path }
-
 func (c *Console) showReference(v *page.Visit) (*page.View, error) {
 	type group struct {
 		Name string
@@ -102,7 +100,7 @@ func (c *Console) showReference(v *page.Visit) (*page.View, error) {
 	}
 	var groups []*group
 	for _, o := range v.Operations {
-		tag, _, _ := strings.Cut(o.Path, "/")
+		tag, _, _ := strings.Cut(cmp.Or(o.Path, "api"), "/")
 		i := slices.IndexFunc(groups, func(g *group) bool { return g.Name == tag })
 		if i < 0 {
 			groups, i = append(groups, &group{Name: tag}), len(groups)

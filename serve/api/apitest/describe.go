@@ -416,7 +416,7 @@ func header(text, pattern, name string) object {
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
 	for _, h := range all {
-		path := operation.Prefix + h.Path
+		path := h.Full()
 		if paths[path] == nil {
 			paths[path] = object{}
 		}

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,8 +20,8 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these take the header `" + operation.IfMatch + "`. " + matchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
-		o := paths[operation.Prefix+h.Path].(object)[strings.ToLower(h.Method)].(object)
-		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s, %s.%s\n\n", h.Method, h.Path, h.Text, o["x-role"], forWhich(h.System), fresh(h.Fresh))
+		o := paths[h.Full()].(object)[strings.ToLower(h.Method)].(object)
+		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s, %s.%s\n\n", h.Method, cmp.Or(h.Path, operation.Prefix), h.Text, o["x-role"], forWhich(h.System), fresh(h.Fresh))
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {

@@ -153,6 +153,17 @@ func describe(id, method, path, text string, asks, gives reflect.Type) *Descript
 	return d
 }
 
+// Full is its path, with {wildcards}.
+func (d *Description) Full() string { return Prefix + d.Path }
+
+// Pattern is its route in a http.ServeMux: the path of discovery, which is Prefix, is of no other paths.
+func (d *Description) Pattern() string {
+	if d.Path == "" {
+		return d.Method + " " + Prefix + "{$}"
+	}
+	return d.Method + " " + d.Full()
+}
+
 // Body is the parameter that is the body; nil: it has none.
 func (d *Description) Body() *Param {
 	if i := slices.IndexFunc(d.Params, func(p Param) bool { return p.In == InBody }); i >= 0 {
@@ -195,12 +206,18 @@ func (p *Param) Allowed() []string {
 	return slices.DeleteFunc(strings.Split(p.Field.Tag.Get("enum"), ","), func(s string) bool { return s == "" })
 }
 
+// How many bytes a form may have, and a JSON object that says what is asked.
+const (
+	MaxForm = 4 << 20
+	MaxJSON = 64 << 10
+)
+
 // MaxBody is how many bytes a request's body or form may have.
 func (d *Description) MaxBody() int64 {
 	if p := d.Body(); p != nil {
 		return p.bytes()
 	}
-	return 4 << 20
+	return MaxForm
 }
 
 // bytes is how large a body may be, of its tag mib. A JSON object that is read as a whole says what
@@ -208,7 +225,7 @@ func (d *Description) MaxBody() int64 {
 func (p *Param) bytes() int64 {
 	var n int64
 	if _, err := fmt.Sscan(p.Field.Tag.Get("mib"), &n); err != nil {
-		return 64 << 10
+		return MaxJSON
 	}
 	return n << 20
 }

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -27,6 +28,21 @@ type Page struct {
 
 	after string // where another page ended, or began
 	back  bool   // this is the page before that
+}
+
+// PageLimits are the limits of pages of listings.
+type PageLimits struct {
+	Usual   int `json:"usual"`          // items of a page for which no limit is given
+	Most    int `json:"most"`           // items of a page
+	Cursor  int `json:"cursor_seconds"` // for which a cursor is valid
+	Counted int `json:"counted"`        // items that count=bounded counts
+}
+
+// LimitsOfPages are the same for all listings.
+func LimitsOfPages() PageLimits {
+	f, _ := reflect.TypeFor[Page]().FieldByName("Limit")
+	_, most, _ := (&Param{Field: f}).Bounds()
+	return PageLimits{Usual: usualLimit, Most: most, Cursor: int(cursorFor.Seconds()), Counted: countMost}
 }
 
 // Keyed is an item of a listing that can be read in pages. Its key says where it is in the listing.

@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// allowed are the operations for which rights suffice.
+func (a *API) allowed(r caller.Rights) (all []operation.Handler) {
+	for _, h := range a.does {
+		if h.May(r) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+func ids(all []operation.Handler) []string {
+	out := make([]string, len(all))
+	for i, h := range all {
+		out[i] = h.ID
+	}
+	return out
+}
+
+// discover says what this instance is, to the caller.
+func (a *API) discover(ctx context.Context, _ *operation.None) (api.Discovery, error) {
+	all := a.allowed(caller.From(ctx).Rights)
+	out := api.Discovery{Version: a.Version, Instance: a.This.ID, Systems: []string{}, May: ids(all),
+		Limits: api.Limits{Pages: operation.LimitsOfPages(), Bodies: bodies(all)},
+		Links:  api.Links{OpenAPI: api.GetOpenAPI.Full(), YAML: api.GetOpenAPIYAML.Full(), Me: api.GetMe.Full(), Stream: api.GetStream.Full()}}
+	for _, s := range a.seen(ctx) {
+		out.Systems = append(out.Systems, s.Name)
+	}
+	if a.Config != nil {
+		c := &a.Config().Console
+		if out.Name, out.Environment = c.Name, c.Environment; c.Enabled {
+			out.Links.Reference = a.base() + "/console/reference"
+		}
+	}
+	return out, nil
+}
+
+// bodies are the limits of what operations are sent.
+func bodies(all []operation.Handler) api.BodyLimits {
+	out := api.BodyLimits{Form: operation.MaxForm, JSON: operation.MaxJSON, Of: map[string]int64{}}
+	for _, h := range all {
+		if h.Body() != nil && h.MaxBody() != operation.MaxJSON {
+			out.Of[h.ID] = h.MaxBody()
+		}
+	}
+	return out
+}
