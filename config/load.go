@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/nearest"
 )
 
 // Layers are where settings come from beside the defaults.
@@ -333,37 +335,11 @@ func (r *reader) projects(n ast.Node) {
 
 // suggest finds the setting that was probably meant.
 func (r *reader) suggest(path string) string {
-	best, least := "", len(path)/2+1
-	for p := range r.fields {
-		if d := distance(path, p); d < least || d == least && p < best {
-			best, least = p, d
-		}
-	}
+	best := nearest.To(path, slices.Sorted(maps.Keys(r.fields)))
 	if best == "" {
 		return "; `tidemill config reference` lists all"
 	}
 	return fmt.Sprintf("; did you mean %s?", best)
-}
-
-// distance is the Levenshtein distance.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // Fields lists the settings with their values now, in the order of the structs. Lists of structs

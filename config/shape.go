@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/internal/when"
 )
 
@@ -89,12 +90,7 @@ func (r *reader) group(path string, n *ast.MappingNode, t reflect.Type) (ok bool
 
 // meant is the name that was probably meant, or all that there are.
 func meant(key string, names []string) string {
-	best, least := "", len(key)/2+1
-	for _, n := range names {
-		if d := distance(strings.ToLower(key), strings.ToLower(n)); d < least {
-			best, least = n, d
-		}
-	}
+	best := nearest.To(key, names)
 	if best == "" {
 		return "; there are " + strings.Join(names, ", ")
 	}

@@ -133,13 +133,14 @@ func TestEveryRouteRefusesParametersThatItDoesNotKnow(t *testing.T) {
 		if w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "this instance") { // its system does not run
 			continue
 		}
-		refused(t, w, http.StatusBadRequest, `"tpye" is no parameter: there are`)
+		refused(t, w, http.StatusBadRequest, `"tpye" is no parameter: `)
 		n++
 	}
 	if n < 16 {
 		t.Errorf("%d routes were tried", n)
 	}
-	refused(t, in.do(request("GET", admin.Prefix+"dead?sicne=7d", "")), http.StatusBadRequest, `there are id, seq, pipeline,`)
+	refused(t, in.do(request("GET", admin.Prefix+"dead?sicne=7d", "")), http.StatusBadRequest, `did you mean "since"?`)
+	refused(t, in.do(request("GET", admin.Prefix+"dead?colour=7d", "")), http.StatusBadRequest, `there are id, seq, pipeline,`)
 	w := request("POST", admin.Prefix+"dead/delete", "all=true&tenent=shop")
 	w.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	refused(t, in.do(w), http.StatusBadRequest, `"tenent" is no parameter`)
@@ -214,6 +215,12 @@ func TestWrongInputIsRefusedInASentence(t *testing.T) {
 		{"GET", "warnings?project=shop&max=x", "", 400, "is not a count"},
 		{"GET", "audit?system=nix", "", 404, `no system "nix" runs here; there is analytics`},
 		{"GET", "dead?kind=nix", "", 400, "kind of failure"},
+		{"GET", "dead?kind=trasient", "", 400, `; did you mean "transient"?`},
+		{"GET", "dead?reason=time_out", "", 400, `; did you mean "timeout"?`},
+		{"GET", "dead?state=hold", "", 400, `want held or replaying; did you mean "held"?`},
+		{"GET", "audit?system=analitics", "", 404, `did you mean "analytics"?`},
+		{"GET", "events?project=shp", "", 404, `did you mean "shop"?`},
+		{"GET", "dead?sytem=crm", "", 400, `"sytem" is no parameter: did you mean "system"?`},
 		{"GET", "dead?until=soon", "", 400, `until="soon" is no time`},
 		{"GET", "dead?project=nix", "", 404, "there is no project"},
 		{"GET", "dead/99", "", 404, "there is no dead letter 99"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/answer"
@@ -77,7 +76,7 @@ func (a *API) audit(ctx context.Context, q *api.AuditOf) (api.Audits, error) {
 		}
 	}
 	if len(out.Systems) == 0 {
-		return out, operation.Refuse(http.StatusNotFound, "no system %q runs here; there is %s", q.System, strings.Join(names, ", "))
+		return out, operation.Refuse(http.StatusNotFound, "no system %q runs here; there is %s", q.System, answer.Named(q.System, names))
 	}
 	return out, nil
 }

@@ -311,7 +311,7 @@ func TestReplaysAreStartedShownAndStopped(t *testing.T) {
 		refused(t, d.ask("GET", "crm/replays/nix", ""), 404, "there is no such replay")
 		refused(t, d.ask("POST", "crm/replays/nix/stop", ""), 404, "there is no such replay")
 		for body, want := range map[string]string{
-			"": "has no body", "{}": "say what to replay", `{"form":"2000-01-01"}`: "unknown field", `{"since":"soon"}`: "is no time",
+			"": "has no body", "{}": "say what to replay", `{"form":"2000-01-01"}`: `unknown field "form": there are id, since, until`, `{"since":"soon"}`: "is no time",
 			`{"since":"2000-01-02","until":"2000-01-01"}`: "is not after", `{"id":"a b","all":true}`: "its name", `{"type":"member.*"}`: "patterns are not possible",
 		} {
 			refused(t, d.ask("POST", "crm/replays", body), 400, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -80,12 +81,26 @@ func (a *API) tenantOf(ctx context.Context, q *api.Dead) (string, error) {
 	return id.String(), nil
 }
 
+func kindNames() (all []string) {
+	for k := tidemill.NoKind + 1; k <= tidemill.Unknown; k++ {
+		all = append(all, k.String())
+	}
+	return all
+}
+
+func reasonNames() (all []string) {
+	for _, r := range deadletter.Reasons() {
+		all = append(all, string(r))
+	}
+	return all
+}
+
 // kindsOf reads kinds and reasons of failures; those that are both are meant.
 func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 	for _, k := range kinds {
 		kind, err := tidemill.ParseKind(k)
 		if err != nil {
-			return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
+			return nil, operation.Refuse(http.StatusBadRequest, "%v%s", err, nearest.Said(k, kindNames()))
 		}
 		ks = append(ks, kind)
 	}
@@ -96,7 +111,7 @@ func kindsOf(kinds, reasons []string) (ks []tidemill.Kind, err error) {
 	for _, s := range reasons {
 		reason, err := deadletter.ParseReason(s)
 		if err != nil {
-			return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
+			return nil, operation.Refuse(http.StatusBadRequest, "%v%s", err, nearest.Said(s, reasonNames()))
 		}
 		of = append(of, reason.Kinds()...)
 	}
@@ -181,7 +196,7 @@ func (a *API) knows(ctx context.Context, name string, stores []deadletter.Store)
 			return err
 		}
 	}
-	return operation.Refuse(http.StatusNotFound, "there is no partner %q, and no letter of one that was called so; there are %s", name, answer.OrNone(names))
+	return operation.Refuse(http.StatusNotFound, "there is no partner %q, and no letter of one that was called so; there are %s", name, answer.Named(name, names))
 }
 
 // letter shows one letter.

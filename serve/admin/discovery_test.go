@@ -11,7 +11,9 @@ import (
 )
 
 func TestTheAPISaysWhatIsHereAndWhereTheRestIs(t *testing.T) {
-	in := start(t, func(c *config.Loaded) { c.Console.Name, c.Console.Environment, c.Console.Base = "Mill", "staging", "/mill" })
+	in := start(t, func(c *config.Loaded) {
+		c.Console.Name, c.Console.Environment, c.Console.Base = "Mill", "staging", "/mill"
+	})
 	var got api.Discovery
 	d := &desk{T: t}
 	d.into(d.good(in.get("")), &got)

@@ -169,7 +169,7 @@ func noSystem(name string, finds []answer.Finds) error {
 	for _, f := range finds {
 		names = append(names, f.System)
 	}
-	return operation.Refuse(http.StatusNotFound, "there is no system %q; there are %s", name, answer.OrNone(names))
+	return operation.Refuse(http.StatusNotFound, "there is no system %q; there are %s", name, answer.Named(name, names))
 }
 
 // lookForLetters looks for a dead letter by its number, or by its message's id.

@@ -69,7 +69,7 @@ func (a *API) readRights(text string) (caller.Rights, error) {
 	}
 	for _, name := range r.Named() {
 		if !slices.Contains(names, name) {
-			return r, operation.Refuse(http.StatusBadRequest, "role: there is no system %q; there are %s", name, answer.OrNone(names))
+			return r, operation.Refuse(http.StatusBadRequest, "role: there is no system %q; there are %s", name, answer.Named(name, names))
 		}
 	}
 	return r, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -115,7 +116,7 @@ func (a *API) hasQueue(ctx context.Context, name string) error {
 	may := sightOf(ctx)
 	names, err := a.queueNames(ctx, may.looking())
 	if err == nil && !slices.Contains(names, name) {
-		err = operation.Refuse(http.StatusNotFound, "there is no queue %q; there are %s", name, answer.OrNone(names))
+		err = operation.Refuse(http.StatusNotFound, "there is no queue %q; there are %s", name, answer.Named(name, names))
 	}
 	if err != nil {
 		return err
@@ -173,8 +174,11 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 		return is, err
 	}
 	to, err := merge(was, q.Body)
+	if _, said := errors.AsType[*operation.Problem](err); err != nil && !said {
+		err = operation.Refuse(http.StatusBadRequest, "%v", err)
+	}
 	if err != nil {
-		return is, operation.Refuse(http.StatusBadRequest, "%v", err)
+		return is, err
 	}
 	if to.Closed && !was.Closed {
 		if err := a.mayClose(q.Queue); err != nil {
@@ -214,6 +218,9 @@ func merge(s queue.Settings, patch []byte) (to queue.Settings, err error) {
 	if _, ok := change.(map[string]any); !ok {
 		return to, errors.New("the body is no JSON object: send the settings to change, like {\"limit\":{\"per_second\":50}}")
 	}
+	if err := operation.Known(reflect.TypeFor[queue.Settings](), patch); err != nil {
+		return to, err
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return to, err
@@ -225,9 +232,7 @@ func merge(s queue.Settings, patch []byte) (to queue.Settings, err error) {
 	if b, err = json.Marshal(config.Merged(whole, change)); err != nil {
 		return to, err
 	}
-	in := json.NewDecoder(strings.NewReader(string(b)))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&to); err != nil {
+	if err := json.Unmarshal(b, &to); err != nil {
 		return to, errors.New("these are no settings of a queue: " + strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return to, to.Check()

@@ -309,9 +309,10 @@ func TestSettingsAreMerged(t *testing.T) {
 	before, _ := s.Settings(t.Context(), "q")
 	for patch, want := range map[string]string{
 		`{"limit":{"per_second":-1}}`: "want no negative number",
-		`{"limit":{"rate":1}}`:        `unknown field "rate"`,
+		`{"limit":{"rate":1}}`:        `unknown field "rate": there are per_second, burst, at_once`,
+		`{"limt":null}`:               `unknown field "limt": did you mean "limit"?`,
 		`{"limit":5}`:                 "no settings of a queue",
-		`{"fair":"most"}`:             "fairness",
+		`{"fair":"key"}`:              `did you mean "keys"?`,
 		`[]`:                          "no JSON object",
 		`limit=5`:                     "no JSON",
 		``:                            "no body",

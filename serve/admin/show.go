@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/flow"
@@ -136,7 +135,7 @@ func (a *API) steer(ctx context.Context, name string, do func(steerable) error) 
 		}
 	}
 	if found == nil {
-		return out, operation.Refuse(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, strings.Join(names, ", "))
+		return out, operation.Refuse(http.StatusNotFound, "no pipeline %q runs here; there are %s", name, answer.Named(name, names))
 	}
 	if err := do(found); err != nil {
 		return out, operation.Refuse(http.StatusConflict, "%v", err)

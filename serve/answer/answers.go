@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -25,12 +26,12 @@ func Busy(err error) error {
 	return p
 }
 
-func names(ps []project.Project) string {
+func names(wanted string, ps []project.Project) string {
 	var ns []string
 	for _, p := range ps {
 		ns = append(ns, p.Name)
 	}
-	return OrNone(ns)
+	return Named(wanted, ns)
 }
 
 // Answerable gives what stores refuse the status that says whose fault it is.
@@ -57,12 +58,13 @@ func Answerable(err error) error {
 	return err
 }
 
-// OrNone lists names in a sentence.
-func OrNone(names []string) string {
+// Named lists names in a sentence about one that is not among them, with the one that was probably
+// meant.
+func Named(wanted string, names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", ") + nearest.Said(wanted, names)
 }
 
 // Listed are the items of a listing, each as the API shows it.

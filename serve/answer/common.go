@@ -39,7 +39,7 @@ func (c *Common) ProjectOf(ctx context.Context, in api.InProject) (uuid.UUID, er
 	if len(ps) == 1 {
 		return ps[0].ID, nil
 	}
-	return uuid.Nil, operation.Refuse(http.StatusBadRequest, "say which project, of %s", names(ps))
+	return uuid.Nil, operation.Refuse(http.StatusBadRequest, "say which project, of %s", names("", ps))
 }
 
 // Find finds a project by its name or id.
@@ -47,7 +47,7 @@ func (c *Common) Find(ctx context.Context, name string) (uuid.UUID, error) {
 	id := project.ID(name)
 	if _, err := c.Projects.Find(ctx, id); errors.Is(err, project.ErrUnknown) {
 		ps, _ := c.Projects.List(ctx)
-		return uuid.Nil, operation.Refuse(http.StatusNotFound, "there is no project %q; there are %s", name, names(ps))
+		return uuid.Nil, operation.Refuse(http.StatusNotFound, "there is no project %q; there are %s", name, names(name, ps))
 	} else if err != nil {
 		return uuid.Nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/internal/wire"
 )
 
@@ -103,7 +104,7 @@ func (s *Settings) Check() error {
 		}
 	}
 	if s.Fair != ByTenant && s.Fair != ByKey && s.Fair != Unfair {
-		return tidemill.Fail(tidemill.Validation, "fairness %q: want %q (tenants), %q or %q", s.Fair, ByTenant, ByKey, Unfair)
+		return tidemill.Fail(tidemill.Validation, "fairness %q: want %q (tenants), %q or %q%s", s.Fair, ByTenant, ByKey, Unfair, nearest.Said(string(s.Fair), []string{string(ByKey), string(Unfair)}))
 	}
 	if len(s.Tenants) > MaxTenants {
 		return tidemill.Fail(tidemill.Validation, "limits of %d tenants: there may be %d", len(s.Tenants), MaxTenants)

@@ -428,7 +428,7 @@ func (d *describer) document(all []operation.Handler) object {
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
 			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
-			"What a POST without a body asks may come in its form too. Parameters that are not known are refused. ",
+			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+
 				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for.")},
 		"servers":  []any{object{"url": "/"}},

@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"encoding/base64"
 	"encoding/json"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -173,16 +174,7 @@ func (known shaping) of(t reflect.Type) *shape {
 
 func (known shaping) fields(s *shape, t reflect.Type) {
 	s.fields = map[string]*shape{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case !f.IsExported() || name == "-":
-			continue
-		case name == "" && f.Anonymous: // its fields are visible
-			continue
-		case name == "":
-			name = f.Name
-		}
+	for f, name := range inJSON(t) {
 		if of := f.Tag.Get("etagOf"); of != "" {
 			s.etag, s.etagOf = name, strings.Split(of, ",")
 		}
@@ -190,6 +182,26 @@ func (known shaping) fields(s *shape, t reflect.Type) {
 			s.fields[name] = &shape{tag: tag, by: f.Tag.Get("by"), base64: strings.HasSuffix(strings.ToLower(name), "base64")}
 		} else {
 			s.fields[name] = known.of(f.Type)
+		}
+	}
+}
+
+// inJSON are the fields of a struct that its JSON has, with their names there.
+func inJSON(t reflect.Type) iter.Seq2[reflect.StructField, string] {
+	return func(yield func(reflect.StructField, string) bool) {
+		for _, f := range reflect.VisibleFields(t) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case !f.IsExported() || name == "-":
+				continue
+			case name == "" && f.Anonymous: // its fields are visible
+				continue
+			case name == "":
+				name = f.Name
+			}
+			if !yield(f, name) {
+				return
+			}
 		}
 	}
 }

@@ -22,13 +22,14 @@ type Problem struct {
 	Trace    string          `json:"trace_id,omitempty"`    // of the trace that the request is part of, as its traceparent says
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
-	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the body, with the part of it that is wrong, where that is known
+	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the request, with the parameter or the part of the body that is wrong, where that is known
 }
 
-// Mistake is something wrong with a body.
+// Mistake is something wrong with a request.
 type Mistake struct {
-	Pointer string `json:"pointer,omitempty"` // to the part of the body, as JSON has it (RFC 6901): /queue/full; none: it is of no single one
-	Detail  string `json:"detail"`            // a sentence that says what is wanted
+	Pointer   string `json:"pointer,omitempty"`   // to the part of the body, as JSON has it (RFC 6901): /queue/full; none: it is of no single one
+	Parameter string `json:"parameter,omitempty"` // of the query or the form; none: it is of the body
+	Detail    string `json:"detail"`              // a sentence that says what is wanted
 }
 
 // MistakeAt is a mistake in the setting of a path: queue.full; empty: it is of no single one. No setting has

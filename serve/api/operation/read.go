@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/internal/nearest"
 )
 
 // read makes a request of what came. Somebody who writes a parameter wrong would be shown more than was
@@ -25,12 +27,8 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		return Refuse(http.StatusBadRequest, "%v", err)
 	}
 	names := d.names()
-	switch name, is := Unknown(given, names); {
-	case !is:
-	case len(names) == 0:
-		return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are none here", name)
-	default:
-		return Refuse(http.StatusBadRequest, "%.120q is no parameter: there are %s", name, strings.Join(names, ", "))
+	if name, is := Unknown(given, names); is {
+		return noParameter(name, names)
 	}
 	for i := range d.Params {
 		p := &d.Params[i]
@@ -52,6 +50,13 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		}
 	}
 	return nil
+}
+
+// noParameter refuses a parameter that there is not.
+func noParameter(name string, names []string) error {
+	p := Refuse(http.StatusBadRequest, "%.120q is no parameter: %s", name, meant(name, names))
+	p.Errors = []Mistake{{Parameter: name, Detail: p.Detail}}
+	return p
 }
 
 // Unknown is the first parameter of a query, by name, that is none of these; false: there is none.
@@ -94,7 +99,11 @@ func (d *Description) given(r *http.Request) (url.Values, error) {
 // set reads the texts of a parameter into its field.
 func (p *Param) set(f reflect.Value, texts []string) error {
 	text := texts[0]
-	wrong := func(what string) error { return Refuse(http.StatusBadRequest, "%s=%q%s", p.Name, text, what) }
+	wrong := func(what string) error {
+		said := Refuse(http.StatusBadRequest, "%s=%q%s", p.Name, text, what)
+		said.Errors = []Mistake{{Parameter: p.Name, Detail: said.Detail}}
+		return said
+	}
 	switch v := f.Addr().Interface().(type) {
 	case *[]string:
 		*v = texts
@@ -130,7 +139,7 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 		case i >= 0:
 			text = allowed[i]
 		case len(allowed) > 0:
-			return wrong(": want " + Or(allowed))
+			return wrong(": want " + Or(allowed) + nearest.Said(text, allowed))
 		}
 		f.SetString(text)
 	}
@@ -186,9 +195,10 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 		f.SetBytes(body)
 		return nil
 	}
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(f.Addr().Interface()); err != nil {
+	if err := Known(f.Type(), body); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, f.Addr().Interface()); err != nil {
 		return Refuse(http.StatusBadRequest, "the body is not what is asked for: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil

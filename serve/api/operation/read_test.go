@@ -2,10 +2,12 @@ package operation_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -48,6 +50,59 @@ func TestAnEmptyParameterIsNoCountAndNoChoice(t *testing.T) {
 		err := h.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?"+query, nil))
 		if p, _ := err.(*operation.Problem); wanted != (err == nil) || p != nil && p.Status != http.StatusBadRequest {
 			t.Errorf("%q: %v", query, err)
+		}
+	}
+}
+
+type nested struct {
+	Body struct {
+		System string `json:"system"`
+		Limits map[string]struct {
+			PerSecond float64 `json:"per_second"`
+		} `json:"limits"`
+		Steps []struct{ Kind string } `json:"a/b"`
+		At    time.Time               `json:"at"`
+		Free  json.RawMessage         `json:"free"`
+	} `body:"application/json"`
+}
+
+func TestAnUnknownFieldIsRefusedWithTheNearestThatThereIs(t *testing.T) {
+	h := operation.Act[nested, operation.None]("a", "a", "").By(func(context.Context, *nested) (a operation.None, err error) { return })
+	for body, want := range map[string]operation.Mistake{
+		`{"sytem":"crm"}`:                               {Pointer: "/sytem", Detail: `unknown field "sytem": did you mean "system"?`},
+		`{"colour":1}`:                                  {Pointer: "/colour", Detail: `unknown field "colour": there are system, limits, a/b, at, free`},
+		`{"limits":{"shop":{"per_secnod":1}}}`:          {Pointer: "/limits/shop/per_secnod", Detail: `unknown field "per_secnod": did you mean "per_second"?`},
+		`{"a/b":[{"Kind":"x"},{"Kin":"x"}]}`:            {Pointer: "/a~1b/1/Kin", Detail: `unknown field "Kin": did you mean "Kind"?`},
+		`{"System":"crm","free":{"any":1},"at":null}`:   {},
+		`{"system":"crm","limits":{"x":{}},"a/b":[]}  `: {},
+	} {
+		err := h.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+		p, _ := err.(*operation.Problem)
+		switch {
+		case want.Detail == "" && err != nil:
+			t.Errorf("%s: %v", body, err)
+		case want.Detail != "" && (p == nil || p.Status != http.StatusBadRequest || len(p.Errors) != 1 || p.Errors[0] != want || !strings.HasSuffix(p.Detail, want.Detail)):
+			t.Errorf("%s: %+v, want %+v", body, p, want)
+		}
+	}
+	for _, body := range []string{`{"system":1}`, `{"system"`, `{} {}`, `[]`} {
+		if err := h.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))); err == nil {
+			t.Errorf("%s is taken", body)
+		}
+	}
+}
+
+func TestAnUnknownParameterAndAnUnknownValueAreRefusedWithTheNearest(t *testing.T) {
+	h := operation.View[wanted, operation.None]("a", "a", "").By(func(context.Context, *wanted) (a operation.None, err error) { return })
+	for query, want := range map[string]operation.Mistake{
+		"stat=held":  {Parameter: "stat", Detail: `"stat" is no parameter: did you mean "state"?`},
+		"colour=red": {Parameter: "colour", Detail: `"colour" is no parameter: there are max, sure, state, id, name`},
+		"state=hold": {Parameter: "state", Detail: `state="hold": want held; did you mean "held"?`},
+		"state=xxxx": {Parameter: "state", Detail: `state="xxxx": want held`},
+	} {
+		err := h.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?"+query, nil))
+		if p, _ := err.(*operation.Problem); p == nil || len(p.Errors) != 1 || p.Errors[0] != want || p.Detail != want.Detail {
+			t.Errorf("%s: %+v, want %+v", query, p, want)
 		}
 	}
 }

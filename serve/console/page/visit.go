@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
@@ -96,7 +98,7 @@ func Given(query url.Values, d *operation.Description, q any, also ...string) er
 		}
 	}
 	if name, is := operation.Unknown(query, known, also, own); is {
-		return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed.", name, strings.Join(known, ", "))
+		return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed%s", name, strings.Join(known, ", "), cmp.Or(nearest.Said(name, known), "."))
 	}
 	return d.Parse(query, q)
 }
