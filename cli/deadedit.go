@@ -41,7 +41,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
 		return was, l.ETag, err
 	}
 	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
-		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen, Body: payload}, func(l *api.DeadLetter) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen.OrWhatever(), Body: payload}, func(l *api.DeadLetter) error {
 			_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 			return err
 		})
@@ -50,7 +50,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
 }
 
 // editHelp says how edits do not overwrite each other.
-const editHelp = `On a terminal your editor shows the payload. If somebody else edits it meanwhile, your edit is refused, and what you wrote is kept in a file. An edit with a file or by standard input is made whatever is there; with --if-match only if nobody has changed what you read.
+const editHelp = `On a terminal your editor shows the payload. If somebody else edits it meanwhile, your edit is refused, and what you wrote is kept in a file. An edit with a file or by standard input is made whatever is there, as if you had said --if-match "*"; with the etag that show --json prints only if nobody has changed what you read.
 `
 
 // maxPayload is as much as the API takes.

@@ -22,6 +22,7 @@ import (
 type queueLimitsCmd struct {
 	command.Remote
 	api.OneQueue
+	api.Seen
 	Rate       *bulk.Rate     `help:"How many jobs are handed out in a second (50/s), a minute (50/m) or an hour (50/h)." placeholder:"N/s"`
 	Burst      *int           `help:"How many of them are handed out at once after a pause. Default: a tenth of a second's." placeholder:"N"`
 	AtOnce     *int           `help:"How many jobs may run at a time." placeholder:"N"`
@@ -145,7 +146,7 @@ func (c *queueLimitsCmd) Run(ctx context.Context, e command.Env) error {
 	if err != nil {
 		return err
 	}
-	return command.Show(ctx, e, c, api.SetQueue, &api.QueueChange{OneQueue: c.OneQueue, Body: body}, func(_ *command.Client, s *queue.Settings) error { return printed(s) })
+	return command.Show(ctx, e, c, api.SetQueue, &api.QueueChange{OneQueue: c.OneQueue, Seen: c.Seen.OrWhatever(), Body: body}, func(_ *command.Client, s *queue.Settings) error { return printed(s) })
 }
 
 // printSettings shows settings in words.

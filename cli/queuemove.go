@@ -45,7 +45,7 @@ func (c *queueEditCmd) Run(ctx context.Context, e command.Env) error {
 		return was, j.ETag, err
 	}
 	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
-		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen, Body: payload}, func(*api.Job) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen.OrWhatever(), Body: payload}, func(*api.Job) error {
 			_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
 			return err
 		})

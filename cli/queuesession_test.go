@@ -163,4 +163,5 @@ completed jobs kept   the last 7, for 24h0m0s
 failed jobs kept      none
 `)
 	s.fails("queue limits q --at-once=-1", "want no negative number")
+	s.fails("queue limits q --at-once 5 --if-match other", "changed since they were read")
 }

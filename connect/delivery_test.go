@@ -199,6 +199,7 @@ func deliver(t *testing.T, vars map[string]string) {
 		t.Errorf("status for the site: %s", a)
 	}
 	edit := httptest.NewRequest("POST", "http://localhost/api/v1/dead/"+third+"%2Fp/edit", strings.NewReader(`{"eventType":`))
+	edit.Header.Set("If-Match", "*")
 	in.byOperator(edit)
 	w = httptest.NewRecorder()
 	if in.ServeHTTP(w, edit); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "a replay could not read the new payload") {

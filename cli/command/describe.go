@@ -142,12 +142,12 @@ func (c *ChangeDescribed) Change(ctx context.Context, e Env, kind string) error 
 	if err != nil {
 		return err
 	}
-	return changed(ctx, e, c, api.ChangeDescription, &api.DescriptionPatch{OneDescription: c.OneDescription, Checking: c.Checking, Seen: c.Seen, Body: body}, "changed")
+	return changed(ctx, e, c, api.ChangeDescription, &api.DescriptionPatch{OneDescription: c.OneDescription, Checking: c.Checking, Seen: c.Seen.OrWhatever(), Body: body}, "changed")
 }
 
 // Remove removes one of a kind.
 func (c *RemoveDescribed) Remove(ctx context.Context, e Env, kind string) error {
-	c.Kind = kind
+	c.Kind, c.Seen = kind, c.Seen.OrWhatever()
 	return changed(ctx, e, c, api.RemoveDescription, &c.DescriptionRemoval, "removed")
 }
 

@@ -180,7 +180,7 @@ func New(p Parts) *API {
 					err = a.trailed(w, req, h.Description, h.Serve)
 				}
 				if err != nil {
-					a.fail(w, req, err)
+					a.fail(w, req, a.withNow(req, h.Description, err))
 				}
 			}
 			a.mux.HandleFunc(h.Pattern(), func(w http.ResponseWriter, req *http.Request) {

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/state/bulk"
@@ -147,6 +148,7 @@ func (d *grantDesk) as(grant, method, path string) *httptest.ResponseRecorder {
 		body = `{"paused": true}`
 	}
 	w, r := httptest.NewRecorder(), request(method, admin.Prefix+path, body)
+	r.Header.Set(operation.IfMatch, operation.Whatever)
 	if d.keys++; method == http.MethodPost {
 		r.Header.Set("Idempotency-Key", fmt.Sprint("k", d.keys))
 	}

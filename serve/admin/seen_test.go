@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -34,14 +35,20 @@ func (d *desk) headed(method, path, body string, headers http.Header) *httptest.
 func (d *desk) tag(path string) string {
 	d.Helper()
 	w := d.ask(http.MethodGet, path, "")
-	tag := w.Header().Get("ETag")
+	tag := versionIn(w)
 	if d.good(w); tag != fmt.Sprintf("%q", d.field(w.Body.String(), "etag")) {
 		d.Errorf("the ETag of %s is %s, its member etag %v", path, tag, d.field(w.Body.String(), "etag"))
 	}
-	if head := d.ask(http.MethodHead, path, ""); head.Header().Get("ETag") != tag {
-		d.Errorf("HEAD %s says %q", path, head.Header().Get("ETag"))
+	if head := versionIn(d.ask(http.MethodHead, path, "")); head != tag {
+		d.Errorf("HEAD %s says %q", path, head)
 	}
 	return tag
+}
+
+// versionIn is the ETag of an answer without the sum of it.
+func versionIn(w *httptest.ResponseRecorder) string {
+	version, _, _ := strings.Cut(w.Header().Get("ETag"), ".")
+	return version + `"`
 }
 
 // seenCases are what can be changed under an ETag: where it is read, and where it is changed.
@@ -83,7 +90,7 @@ func TestAChangeOfWhatWasSeenIsRefusedOnceItIsAnother(t *testing.T) {
 			}
 			d.good(d.change(c.edit, c.second, now))
 			d.good(d.change(c.edit, c.last, "*")) // whatever it is
-			d.good(d.change(c.edit, c.first))
+			d.good(d.change(c.edit, c.first, d.ask(http.MethodGet, c.read, "").Header().Get("ETag")))
 			if got := d.tag(c.read); got != now {
 				t.Errorf("the same again has the ETag %s, want %s", got, now)
 			}
@@ -92,6 +99,85 @@ func TestAChangeOfWhatWasSeenIsRefusedOnceItIsAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAChangeOfWhatWasNotReadIsRefused(t *testing.T) {
+	for name, c := range seenCases(t) {
+		t.Run(name, func(t *testing.T) {
+			d := c.desk
+			d.T = t
+			seen := d.tag(c.read)
+			path, _, _ := strings.Cut(c.read, "?")
+			refused(t, d.change(c.edit, c.first), http.StatusPreconditionRequired, "or If-Match: * to change whatever is there")
+			if w := d.change(c.edit, c.first); !strings.Contains(w.Body.String(), "send the ETag of GET "+admin.Prefix+path[:strings.Index(path, "/")]) {
+				t.Errorf("it does not say where the ETag is: %s", w.Body)
+			}
+			if d.tag(c.read) != seen {
+				t.Error("it was changed")
+			}
+		})
+	}
+}
+
+func TestWhoIsRefusedAnEditIsShownWhatIsThereNow(t *testing.T) {
+	for name, c := range seenCases(t) {
+		t.Run(name, func(t *testing.T) {
+			d := c.desk
+			d.T = t
+			seen := d.tag(c.read)
+			d.good(d.change(c.edit, c.first, seen))
+			var said operation.Problem
+			if err := json.Unmarshal(d.change(c.edit, c.second, seen).Body.Bytes(), &said); err != nil || said.Status != http.StatusPreconditionFailed {
+				t.Fatal(err, said)
+			}
+			age := regexp.MustCompile(`"oldest_age_seconds":[0-9.e-]+`)
+			if now := strings.TrimSpace(d.get(c.read)); age.ReplaceAllString(string(said.Now), "") != age.ReplaceAllString(now, "") {
+				t.Errorf("it is said to be\n%s\nand is\n%s", said.Now, now)
+			}
+			if c.second[0] != '{' {
+				d.good(d.change(c.edit, strings.Repeat("x", 70_000), "*"))
+				if w := d.change(c.edit, c.second, seen); strings.Contains(w.Body.String(), `"now"`) {
+					t.Errorf("a refusal has %d bytes", w.Body.Len())
+				}
+			}
+		})
+	}
+}
+
+func TestAReadOfWhatIsAsItWasIsNotAnsweredAgain(t *testing.T) {
+	for name, c := range seenCases(t) {
+		t.Run(name, func(t *testing.T) {
+			if c.read == "queues/q" {
+				t.Skip("its oldest job is older each time")
+			}
+			d := c.desk
+			d.T = t
+			whole := d.ask(http.MethodGet, c.read, "").Header().Get("ETag")
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				for given, same := range map[string]bool{whole: true, `"x", W/` + whole: true, "*": true, `"x"`: false, d.tag(c.read): false, "": false} {
+					w := d.headed(method, c.read, "", http.Header{operation.IfNoneMatch: {given}})
+					if same && (w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != whole) || !same && w.Code != http.StatusOK {
+						t.Errorf("%s with %s is answered %d: %s", method, given, w.Code, w.Body)
+					}
+				}
+			}
+			d.good(d.change(c.edit, c.first, "*"))
+			if w := d.headed(http.MethodGet, c.read, "", http.Header{operation.IfNoneMatch: {whole}}); w.Code != http.StatusOK {
+				t.Errorf("what was changed is answered %d", w.Code)
+			}
+		})
+	}
+}
+
+// That nothing was edited does not mean that nothing happened.
+func TestAQueueIsReadAgainWhenItsJobsAreOthers(t *testing.T) {
+	d, _ := queues(t)
+	version, whole := d.tag("queues/q"), d.ask(http.MethodGet, "queues/q", "").Header().Get("ETag")
+	d.post("queues/q/remove?all=true", "")
+	if w := d.headed(http.MethodGet, "queues/q", "", http.Header{operation.IfNoneMatch: {whole}}); w.Code != http.StatusOK || d.tag("queues/q") != version {
+		t.Errorf("answered %d", w.Code)
+	}
+	d.good(d.change("queues/q/settings", `{"max":9}`, whole))
 }
 
 func TestOfConcurrentChangesOfWhatAllHaveSeenOneIsMade(t *testing.T) {

@@ -7,6 +7,7 @@
 package api
 
 import (
+	"cmp"
 	_ "embed"
 	"time"
 
@@ -76,8 +77,11 @@ func (s Span) Fixed(now time.Time) Span {
 
 // Seen is what somebody has read of what they change.
 type Seen struct {
-	IfMatch string `header:"If-Match" name:"if-match" help:"Change it only if it still is what was read: its ETag then." placeholder:"ETAG"`
+	IfMatch string `header:"If-Match" name:"if-match" help:"Change it only if it still is what was read: its ETag then. Default: *, whatever is there." placeholder:"ETAG"`
 }
+
+// OrWhatever is the same, and of somebody who has read nothing whatever is there.
+func (s Seen) OrWhatever() Seen { return Seen{cmp.Or(s.IfMatch, operation.Whatever)} }
 
 // Status is an instance.
 type Status struct {

@@ -17,7 +17,7 @@ var (
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
 	EditDead = operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
-		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach()
+		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach().Of(GetDead.Description)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
 		"Send dead letters the whole way again.").For(caller.Operator).OfEach()
 	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",

@@ -80,6 +80,20 @@ func TestLimitsAreSetOfWhatWasSeen(t *testing.T) {
 	}
 }
 
+// The forms have the ETag of what their page showed: without it they change nothing.
+func TestAFormThatSaysNotWhatWasSeenChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	for path, form := range map[string]url.Values{"queues/q/settings": {"rate": {"7"}}, "dead/delivery/1/edit": {"payload": {"other"}}, "queues/q/edit?id=e3&tenant=shop": {"payload": {"other"}}} {
+		if w.Hidden(w.Page("/console/"+path), "etag") == "" {
+			t.Errorf("%s does not say what it shows", path)
+		}
+		if rec := w.Ask("POST", "/console/"+path, form); rec.Code != http.StatusPreconditionRequired {
+			t.Errorf("%s is answered %d: %s", path, rec.Code, consoletest.Text(rec.Body.String()))
+		}
+	}
+}
+
 func TestAllSettingsOfAQueueAreInItsForm(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")

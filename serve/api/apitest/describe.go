@@ -263,7 +263,9 @@ func (d *describer) operation(o *operation.Description) object {
 		p := &o.Params[i]
 		if p.In == operation.InHeader {
 			parameters = append(parameters, object{"$ref": "#/components/parameters/" + p.Name})
-			responses["412"] = object{"$ref": "#/components/responses/Problem"}
+			for _, status := range []string{"412", "428"} {
+				responses[status] = object{"$ref": "#/components/responses/Problem"}
+			}
 			continue
 		}
 		if p.In == operation.InBody {
@@ -280,11 +282,13 @@ func (d *describer) operation(o *operation.Description) object {
 		parameters = append(parameters, one)
 	}
 	if o.NeedsKey {
-		needed := header(onceText, keyPattern, operation.IdempotencyKey)
-		needed["required"] = true
-		parameters = append(parameters, needed)
+		parameters = append(parameters, header(onceText, keyPattern, operation.IdempotencyKey, true))
 	} else if o.Method == http.MethodPost && !o.OwnKey && !o.Secret { // which says its own
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
+	}
+	if o.Tagged() && o.Method == http.MethodGet {
+		responses["304"] = object{"description": "It is as it was."}
+		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IfNoneMatch})
 	}
 	if len(parameters) > 0 {
 		out["parameters"] = parameters
@@ -401,15 +405,22 @@ func root(t testing.TB) string {
 }
 
 // tagText says what an ETag is of.
-const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed."
+const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed. The header of a read has a point and a sum of the whole answer behind it: as an If-None-Match it is of all that the answer has, as an If-Match of what can be changed."
+
+// noneMatchText says what an If-None-Match does.
+const noneMatchText = "The ETag of an answer that its reader has: where the answer is still the same, it is 304 without a body."
 
 // matchText says what an If-Match does.
-const matchText = "Change only what was read: the ETag that the answer had. What has another one now was changed meanwhile; it is left as it is, and the answer is 412. Without it, the change is made whatever is there. " +
+const matchText = "Change only what was read: the ETag that the answer had. What has another one now was changed meanwhile; it is left as it is, and the answer is 412. Without it, the answer is 428; * changes whatever is there. The answer 412 has in now what is there, as a read shows it. " +
 	"A payload that is there already is no change."
 
 // header is one of a request.
-func header(text, pattern, name string) object {
-	return object{"name": name, "in": "header", "description": text, "schema": object{"type": "string", "pattern": pattern}}
+func header(text, pattern, name string, required bool) object {
+	h := object{"name": name, "in": "header", "description": text, "schema": object{"type": "string", "pattern": pattern}}
+	if required {
+		h["required"] = true
+	}
+	return h
 }
 
 // document is the whole.
@@ -437,8 +448,9 @@ func (d *describer) document(all []operation.Handler) object {
 		"components": object{
 			"schemas": d.schemas,
 			"parameters": object{
-				operation.IdempotencyKey: header(onceText, keyPattern, operation.IdempotencyKey),
-				operation.IfMatch:        header(matchText, `^("[!#-~]+"|\*)$`, operation.IfMatch),
+				operation.IdempotencyKey: header(onceText, keyPattern, operation.IdempotencyKey, false),
+				operation.IfMatch:        header(matchText, `^("[!#-~]+"|\*)$`, operation.IfMatch, true),
+				operation.IfNoneMatch:    header(noneMatchText, `^(\*|(W/)?"[!#-~]*"(, ?(W/)?"[!#-~]*")*)$`, operation.IfNoneMatch, false),
 			},
 			"headers":         object{"ETag": object{"description": tagText, "schema": object{"type": "string"}}},
 			"responses":       object{"Problem": object{"description": "It was not done, or not all of it.", "content": problem}},

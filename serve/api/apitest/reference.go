@@ -17,7 +17,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	var b strings.Builder
 	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`, and as YAML at `" + operation.Prefix + "openapi.yaml`.\n\n")
 	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST whose request and answer have no secret takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n" +
-		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these take the header `" + operation.IfMatch + "`. " + matchText + "\n\n## Operations\n")
+		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these need the header `" + operation.IfMatch + "`. " + matchText + "\n\nA read whose answer has an `ETag` takes the header `" + operation.IfNoneMatch + "`. " + noneMatchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
 		o := paths[h.Full()].(object)[strings.ToLower(h.Method)].(object)
@@ -39,7 +39,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 			}
 		}
 		if o["responses"].(object)["412"] != nil {
-			b.WriteString("Header: `" + operation.IfMatch + "`.\n\n")
+			b.WriteString("Header: `" + operation.IfMatch + "`, which it needs.\n\n")
 		}
 		for _, status := range []string{"200", "2XX"} {
 			if r, ok := o["responses"].(object)[status].(object); ok {

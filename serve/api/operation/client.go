@@ -179,8 +179,12 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		case InPath:
 			path = strings.Replace(path, "{"+p.Name+"}", segment(f.String()), 1)
 		case InHeader:
-			if !f.IsZero() {
-				headers.Set(p.Name, quoted(strings.Trim(f.String(), `"`)))
+			switch text := strings.Trim(f.String(), `"`); text {
+			case "":
+			case Whatever:
+				headers.Set(p.Name, text)
+			default:
+				headers.Set(p.Name, quoted(text))
 			}
 		case InBody:
 			kind = p.Name
@@ -210,6 +214,27 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 		req.Header.Set("Content-Type", kind)
 	}
 	return req, nil
+}
+
+// From is a request for it with those parameters of another request that it has: for what is edited,
+// with the parameters of the edit.
+func (d *Description) From(r *http.Request) *http.Request {
+	path, query := d.Path, url.Values{}
+	given, _ := url.ParseQuery(r.URL.RawQuery) // it was read
+	for _, p := range d.Params {
+		switch p.In {
+		case InPath:
+			path = strings.Replace(path, "{"+p.Name+"}", segment(r.PathValue(p.Name)), 1)
+		case InQuery:
+			if texts := given[p.Name]; len(texts) > 0 {
+				query[p.Name] = texts
+			}
+		}
+	}
+	req := r.Clone(r.Context())
+	req.Method, req.Header, req.Body, req.ContentLength, req.RequestURI = d.Method, http.Header{}, http.NoBody, 0, ""
+	req.URL, _ = url.Parse(Prefix + path + "?" + query.Encode()) // it is escaped
+	return req
 }
 
 // Query are the parameters of a request beside its path, as a URL has them; q points to it.

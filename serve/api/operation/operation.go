@@ -32,11 +32,20 @@ const Prefix = "/api/v1/"
 const IdempotencyKey = "Idempotency-Key"
 
 // IfMatch is the header that has a change made only of what was seen: it is the ETag that reading
-// gave, and the operation refuses with 412 to change what has another one now. A field for it holds
-// the tag without its quotes; empty: whatever is there.
+// gave, and the operation refuses with 412 to change what has another one now, and with 428 to change
+// anything without it. Who is asked finds the tag without its quotes in a field for it; empty:
+// whatever is there is changed, as [Whatever] asks for.
 const IfMatch = "If-Match"
 
-// Versioned is an answer that has an ETag: another version is another tag.
+// Whatever is the If-Match of a change of whatever is there.
+const Whatever = "*"
+
+// IfNoneMatch is the header of a read that is answered with 304 where the answer is still the one that
+// has this ETag.
+const IfNoneMatch = "If-None-Match"
+
+// Versioned is an answer that has an ETag: another version is another tag. The version is that of what
+// can be edited. The ETag of an answer to a read has a point and a sum of the whole answer behind it.
 type Versioned interface{ Version() string }
 
 // Description is what an operation is, whatever its request and its answer are.
@@ -50,14 +59,15 @@ type Description struct {
 	Asks     reflect.Type // the request, a struct
 	Gives    reflect.Type // the answer, or a line of it
 	Params   []Param
-	OwnKey   bool        // it lets an IdempotencyKey into what it makes, and needs no other memory of it
-	NeedsKey bool        // it is refused without an IdempotencyKey
-	Secret   bool        // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
-	Reads    bool        // it changes nothing, though its request is a POST: what it asks may be long
-	Ingest   bool        // it takes events in, which are accounted for by themselves, and is no change by a person
-	Fresh    bool        // it needs a login that is not older than FreshFor
-	Role     caller.Role // who may do it, at least
-	System   string      // for which its role has to be: the one whose operation it is; Each; empty: all, for it concerns the whole instance
+	OwnKey   bool         // it lets an IdempotencyKey into what it makes, and needs no other memory of it
+	NeedsKey bool         // it is refused without an IdempotencyKey
+	Secret   bool         // its request or its answer has a secret, of which nothing is kept: it takes no IdempotencyKey
+	Edits    *Description // what shows what it edits, with the ETag that it needs as If-Match; nil: it edits nothing
+	Reads    bool         // it changes nothing, though its request is a POST: what it asks may be long
+	Ingest   bool         // it takes events in, which are accounted for by themselves, and is no change by a person
+	Fresh    bool         // it needs a login that is not older than FreshFor
+	Role     caller.Role  // who may do it, at least
+	System   string       // for which its role has to be: the one whose operation it is; Each; empty: all, for it concerns the whole instance
 }
 
 // Each is what the System of an operation says that concerns things of several systems: it shows and
@@ -279,6 +289,12 @@ func (o Operation[Q, A]) WithLogin() Operation[Q, A] {
 // WithKey is an operation that is refused without an IdempotencyKey: done twice it would do harm.
 func (o Operation[Q, A]) WithKey() Operation[Q, A] {
 	o.NeedsKey = true
+	return o
+}
+
+// Of is an operation that edits what another one shows, of the same parameters.
+func (o Operation[Q, A]) Of(shows *Description) Operation[Q, A] {
+	o.Edits = shows
 	return o
 }
 

@@ -22,6 +22,7 @@ type Problem struct {
 	Trace    string          `json:"trace_id,omitempty"`    // of the trace that the request is part of, as its traceparent says
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
+	Now      json.RawMessage `json:"now,omitempty"`         // what is there now, as reading it shows it, where a change was refused because it is another than what was read; left out where it is larger than 64 KiB
 	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the request, with the parameter or the part of the body that is wrong, where that is known
 }
 

@@ -43,7 +43,7 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		case InBody:
 			err = p.readBody(w, r, f)
 		case InHeader:
-			err = p.readTag(r.Header.Values(p.Name), f)
+			err = d.readTag(r.Header.Values(p.Name), f)
 		}
 		if err != nil {
 			return err
@@ -146,16 +146,22 @@ func (p *Param) set(f reflect.Value, texts []string) error {
 	return nil
 }
 
-// readTag reads the one ETag of a header. Which of several was meant a change could not say.
-func (p *Param) readTag(given []string, f reflect.Value) error {
+// readTag reads the one ETag of an If-Match. Which of several was meant a change could not say.
+func (d *Description) readTag(given []string, f reflect.Value) error {
 	switch {
-	case len(given) == 0 || len(given) == 1 && given[0] == "*":
+	case len(given) == 0:
+		from := ""
+		if d.Edits != nil {
+			from = fmt.Sprintf(" of %s %s", d.Edits.Method, d.Edits.Full())
+		}
+		return Refuse(http.StatusPreconditionRequired, "%s changes what was read: send the ETag%s in the header If-Match, or If-Match: * to change whatever is there", d.ID, from)
+	case len(given) == 1 && given[0] == Whatever:
 		return nil
 	case len(given) == 1 && tag.MatchString(given[0]):
-		f.SetString(strings.Trim(given[0], `"`))
+		f.SetString(editedPart(strings.Trim(given[0], `"`)))
 		return nil
 	}
-	return Refuse(http.StatusBadRequest, "the header %s is one ETag with its quotes, as reading gave it, and none that begins with W/", p.Name)
+	return Refuse(http.StatusBadRequest, "the header If-Match is one ETag with its quotes, as reading gave it, and none that begins with W/")
 }
 
 // tag is an ETag.

@@ -53,7 +53,7 @@ func answered(w http.ResponseWriter, r *http.Request, a any) error {
 		return err
 	}
 	if v, ok := a.(Versioned); ok {
-		w.Header().Set("ETag", quoted(tagOf(v, shown)))
+		return tagged(w, r, shown, tagOf(v, shown))
 	}
 	status := http.StatusOK
 	if s, ok := a.(interface{ Status() int }); ok {
@@ -62,9 +62,6 @@ func answered(w http.ResponseWriter, r *http.Request, a any) error {
 	Write(w, status, "application/json", shown)
 	return nil
 }
-
-// quoted is a version as an ETag.
-func quoted(version string) string { return `"` + version + `"` }
 
 // Document is an answer of another form than JSON. It may be long: a client has 30 seconds to take
 // the next part of it. Where Write fails after it has written something, the answer is cut off.
