@@ -225,7 +225,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				_, _ = w.Write([]byte(status))
 				return
 			}
-			_, _ = w.Write([]byte(`{"event_id":"1"}` + "\n" + `{"problem":{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the disk broke"}}` + "\n"))
+			_, _ = w.Write([]byte(`{"event_id":"1"}` + "\n" + `{"problem":{"type":"/api/v1/problems/failed","title":"Internal Server Error","status":500,"detail":"the disk broke"}}` + "\n"))
 		}, "events --json", "the listing was cut off: the disk broke"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -308,5 +308,5 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.After > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.After))
 	}
-	operation.Write(w, p.Status, operation.ProblemType, p)
+	problem(w, r, p)
 }

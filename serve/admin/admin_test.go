@@ -106,7 +106,7 @@ func (in *instance) post(path, body string) *httptest.ResponseRecorder {
 func refused(t *testing.T, w *httptest.ResponseRecorder, status int, want string) {
 	t.Helper()
 	var said operation.Problem
-	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status || said.Status != status || said.Title != http.StatusText(status) || !strings.Contains(said.Detail, want) ||
+	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status || said.Status != status || !strings.HasPrefix(said.Type, "/api/v1/problems/") || said.Title != http.StatusText(status) || !strings.Contains(said.Detail, want) ||
 		w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("answered %d %v\n%s\nwant %d with an error that has %q", w.Code, w.Header(), w.Body, status, want)
 	}

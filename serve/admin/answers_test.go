@@ -58,7 +58,7 @@ func closed(schemas map[string]any) {
 
 // answer is the schema of an answer, by its pattern, status and type.
 func (d *description) answer(pattern string, status int, kind string) (*jsonschema.Schema, error) {
-	escape := strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D").Replace
+	escape := strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D", " ", "%20").Replace
 	of := "components/responses/Problem"
 	if status/100 == 2 {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -95,7 +95,7 @@ func asDescribed(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	switch kind {
 	case operation.LinesType:
 		texts = lines(w.Body.String())
-	case "application/yaml", "text/plain; charset=utf-8", "application/zstd":
+	case "application/yaml", "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/zstd":
 		texts = nil
 	}
 	for _, text := range texts {

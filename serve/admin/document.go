@@ -65,6 +65,7 @@ func join(to, from []byte) ([]byte, error) {
 		Components struct {
 			Schemas         members         `json:"schemas"`
 			Parameters      json.RawMessage `json:"parameters"`
+			Headers         json.RawMessage `json:"headers"`
 			Responses       json.RawMessage `json:"responses"`
 			SecuritySchemes json.RawMessage `json:"securitySchemes"`
 		} `json:"components"`

@@ -81,7 +81,7 @@ func TestAListingThatIsCutOffCannotBeTakenForTheWhole(t *testing.T) {
 			t.Errorf("a listing that breaks after %d lines: %s, %v; want it cut off", n, resp.Status, err)
 		}
 		lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-		if want := `{"problem":{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"the disk broke"}}`; len(lines) != n+1 || lines[n] != want {
+		if want := `{"problem":{"type":"/api/v1/problems/failed","title":"Internal Server Error","status":500,"detail":"the disk broke"}}`; len(lines) != n+1 || lines[n] != want {
 			t.Errorf("%d lines, the last %s; want %d and %s", len(lines), lines[len(lines)-1], n+1, want)
 		}
 		s.Close()

@@ -21,6 +21,8 @@ func (a *API) instance() []Room {
 	return []Room{
 		{Does: []operation.Handler{
 			api.Discover.By(a.discover),
+			api.ListProblems.By(listProblems),
+			explaining(),
 			api.GetStatus.By(a.status),
 			api.GetAudit.By(a.audit),
 			api.GetConfig.By(a.config),

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/serve/shield"
 )
 
 // Prefix of every page.
@@ -72,26 +73,9 @@ func New(p Parts) (*Console, error) {
 	return c, nil
 }
 
-// policy lets a page load what this instance serves, and nothing else. Script may put HTML into a page
-// in one place, by the Trusted Types policy that is named here.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
-	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types console"
-
-// protect sets what every answer of the console has.
-func protect(h http.Header) {
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Permissions-Policy", "camera=(), display-capture=(), fullscreen=(), geolocation=(), microphone=(), payment=(), usb=()")
-	h.Set("Cache-Control", "no-store")
-}
-
 // ServeHTTP admits the caller and answers. Assets are for everybody.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	protect(w.Header())
+	shield.Page(w.Header())
 	if c.assets.serve(w, r) {
 		return
 	}

@@ -108,5 +108,5 @@ func (c *Console) showReference(v *page.Visit) (*page.View, error) {
 		groups[i].All = append(groups[i].All, described{o, tag})
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return strings.Compare(a.Name, b.Name) })
-	return &page.View{File: "reference", Title: "Reference of the API", Section: "reference", Body: groups}, nil
+	return &page.View{File: "reference", Title: "Reference of the API", Section: "reference", Body: map[string]any{"Groups": groups, "Problems": operation.ProblemKinds}}, nil
 }

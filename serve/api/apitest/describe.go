@@ -314,20 +314,23 @@ func (d *describer) answer(o *operation.Description) object {
 	case o.Gives == documents:
 		return object{"application/json": object{"schema": object{"type": "object"}}}
 	case o.Paged():
-		page := object{"type": "object", "required": []string{"items", "as_of"}, "description": "A page, where limit or cursor asks for one.", "properties": object{
+		paged := object{"type": "object", "required": []string{"items", "as_of"}, "description": "A page, where limit or cursor asks for one.", "properties": object{
 			"items":    object{"type": "array", "items": d.schema(o.Gives)},
 			"next":     object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
 			"previous": object{"type": "string", "description": "The cursor of the page before this one. Left out: this is the first."},
 			"count":    d.schema(reflect.TypeFor[operation.Count]()),
 			"as_of":    object{"type": "string", "format": "date-time", "description": "When it was read."},
 		}}
-		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": page}}
+		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": paged}}
 	case o.Events:
 		return object{operation.EventsType: object{"schema": d.schema(o.Gives)}}
 	case o.Lines:
 		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
 	}
 	content := object{"application/json": object{"schema": d.schema(o.Gives)}}
+	if o.ID == "getProblem" {
+		content[page] = object{"schema": object{"type": "string"}}
+	}
 	if o.Gives.Implements(reflect.TypeFor[operation.Textual]()) {
 		content["text/plain; charset=utf-8"] = object{"schema": object{"type": "string"}}
 	}
@@ -423,6 +426,9 @@ func header(text, pattern, name string, required bool) object {
 	return h
 }
 
+// page is the type of what a browser is shown.
+const page = "text/html; charset=utf-8"
+
 // document is the whole.
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
@@ -433,7 +439,12 @@ func (d *describer) document(all []operation.Handler) object {
 		}
 		paths[path].(object)[strings.ToLower(h.Method)] = d.operation(h.Description)
 	}
-	problem := object{operation.ProblemType: object{"schema": d.schema(reflect.TypeFor[operation.Problem]())}}
+	problem := object{operation.ProblemType: object{"schema": d.schema(reflect.TypeFor[operation.Problem]())}, page: object{"schema": object{"type": "string", "description": "For a browser, which asks for HTML."}}}
+	var types []string
+	for _, k := range operation.ProblemKinds {
+		types = append(types, k.Type)
+	}
+	d.schemas["Problem"].(object)["properties"].(object)["type"].(object)["enum"] = types
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(

@@ -57,6 +57,10 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 			}
 		}
 	}
+	b.WriteString("\n## Problems\n\nWhat is not done is answered with a problem (RFC 9457, `" + operation.ProblemType + "`), whose `detail` says what to do. Its `type` is an address of the instance that explains the kind; a browser is shown a page. Clients take kinds that they do not know by their status.\n\n| type | status | what it means |\n|---|---|---|\n")
+	for _, k := range operation.ProblemKinds {
+		fmt.Fprintf(&b, "| `%s` | %d %s | %s |\n", k.Type, k.Status, k.Title, k.Text)
+	}
 	b.WriteString("\n## Forms\n")
 	schemas := doc["components"].(object)["schemas"].(object)
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {

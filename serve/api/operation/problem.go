@@ -8,13 +8,10 @@ import (
 	"strings"
 )
 
-// LoginAgain is the type of the problem that a login is too old for an operation.
-const LoginAgain = "urn:tidemill:problem:login-again"
-
 // Problem is why something was not done, or not all of it: the answer of the API, in the form of
 // RFC 9457, and the error that its handlers and its clients know.
 type Problem struct {
-	Type     string          `json:"type"`                  // about:blank: the title says all that the kind of problem tells; urn:tidemill:problem:login-again: the login is too old for this
+	Type     string          `json:"type"`                  // an address of the instance that explains this kind of problem. Take one that is not known by its status
 	Title    string          `json:"title"`                 // the status in words
 	Status   int             `json:"status"`                // of HTTP
 	Detail   string          `json:"detail"`                // a sentence that says what to do
@@ -49,7 +46,7 @@ func (m Mistake) Setting() string {
 
 // Refuse is a problem with a status of HTTP.
 func Refuse(status int, format string, args ...any) *Problem {
-	return &Problem{Type: "about:blank", Title: cmp.Or(http.StatusText(status), "Problem"), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return &Problem{Type: typeOf(status), Title: cmp.Or(http.StatusText(status), "Problem"), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 // Error is the sentence.
