@@ -29,7 +29,7 @@ func (c *Loaded) check(fs []Field) error {
 
 	ok(c.Data != "", "data")
 	c.checkListen(ok, func(err error) { errs = append(errs, err) })
-	for _, path := range []string{"log.level", "log.format"} {
+	for _, path := range []string{"log.level", "log.format", "admin.rates.reads", "admin.rates.reads_burst", "admin.rates.changes", "admin.rates.changes_burst", "admin.rates.dear", "admin.rates.dear_of_all"} {
 		ok(byPath[path].limits.allow(byPath[path].value), path)
 	}
 	c.LogFiles.check(ok)

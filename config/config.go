@@ -79,6 +79,18 @@ type Kafka struct {
 type Admin struct {
 	Key    tidemill.Secret `yaml:"key" env:"TIDEMILL_TOKEN" help:"bearer token of the API; empty: one that is made at the first start, in the file api.token of the data folder" allow:"any; needed to listen beyond loopback, with 16 characters or more"`
 	Listen string          `yaml:"listen" env:"TIDEMILL_ADMIN_LISTEN" help:"a further address for the API, metrics and health alone, with connections of its own that senders cannot take; empty: none" allow:"host:port; beyond loopback admin.key is needed"`
+	Rates  Rates           `yaml:"rates"`
+}
+
+// Rates bound what each caller asks of the API and the console: a person, a token, or a key, from
+// wherever it comes. What takes events in is not bound.
+type Rates struct {
+	Reads        float64 `yaml:"reads" reload:"true" env:"TIDEMILL_ADMIN_RATES_READS" default:"20" range:"[0,1000000]" help:"reads a second of a caller of the API, a page of the console being one; more are answered 429. 0: any number"`
+	ReadsBurst   int     `yaml:"reads_burst" reload:"true" env:"TIDEMILL_ADMIN_RATES_READS_BURST" default:"60" range:"[1,1000000]" help:"reads at once after a rest"`
+	Changes      float64 `yaml:"changes" reload:"true" env:"TIDEMILL_ADMIN_RATES_CHANGES" default:"2" range:"[0,1000000]" help:"changes a second of a caller of the API or the console; more are answered 429. 0: any number"`
+	ChangesBurst int     `yaml:"changes_burst" reload:"true" env:"TIDEMILL_ADMIN_RATES_CHANGES_BURST" default:"10" range:"[1,1000000]" help:"changes at once after a rest"`
+	Dear         int     `yaml:"dear" reload:"true" env:"TIDEMILL_ADMIN_RATES_DEAR" default:"1" range:"[0,1000000]" help:"dear requests of a caller at a time, such as an audit, a backup, an exact count or a whole listing; others wait for a second, and are answered 429 then. 0: any number"`
+	DearOfAll    int     `yaml:"dear_of_all" reload:"true" env:"TIDEMILL_ADMIN_RATES_DEAR_OF_ALL" default:"4" range:"[0,1000000]" help:"dear requests of all callers at a time, of this instance. 0: any number"`
 }
 
 // HTTP bounds what a client may ask of the listener.

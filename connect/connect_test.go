@@ -31,7 +31,7 @@ import (
 
 func settings(t *testing.T, flags ...string) *config.Loaded {
 	t.Helper()
-	m := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0"}
+	m := map[string]string{"data": filepath.Join(t.TempDir(), "data"), "listen": "127.0.0.1:0", "admin.rates.reads": "0", "admin.rates.changes": "0"} // tests ask quickly
 	for i := 0; i < len(flags); i += 2 {
 		m[flags[i]] = flags[i+1]
 	}

@@ -215,7 +215,7 @@ func TestASiteOfTheDatabase(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := systems.All().Settings().Load(config.Layers{File: r.path, Flags: map[string]string{"data": c.Data, "listen": "127.0.0.1:0"}})
+	c, err := systems.All().Settings().Load(config.Layers{File: r.path, Flags: map[string]string{"data": c.Data, "listen": "127.0.0.1:0", "admin.rates.reads": "0", "admin.rates.changes": "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestAnInstanceDoesNotStartWithoutWhatADescriptionNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func() error {
-		c, err := systems.All().Settings().Load(config.Layers{File: r.path, Flags: map[string]string{"data": data, "listen": "127.0.0.1:0"}})
+		c, err := systems.All().Settings().Load(config.Layers{File: r.path, Flags: map[string]string{"data": data, "listen": "127.0.0.1:0", "admin.rates.reads": "0", "admin.rates.changes": "0"}})
 		if err != nil {
 			t.Fatal(err)
 		}

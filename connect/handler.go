@@ -29,7 +29,7 @@ func (i *Instance) handle(parts *admin.Parts) error {
 	i.Operator, i.inside = api.Admits, api.Inside()
 	i.mux.Handle(admin.Prefix, api)
 	if set := i.Config.Console; set.Enabled {
-		pages, err := console.New(console.Parts{Gate: api.Gate(), SignIn: api.SignIn(), Systems: i.pages, Parts: page.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil,
+		pages, err := console.New(console.Parts{Gate: api.Gate(), SignIn: api.SignIn(), Systems: i.pages, Admit: api.Admit, Parts: page.Parts{API: operation.Inside(api.Inside()), Operations: api.Operations(), Once: api.Once != nil,
 			Base: set.Base, Name: set.Name, Environment: set.Environment, Colour: set.Colour, Log: i.Log, Now: i.Now}})
 		if err != nil {
 			return err

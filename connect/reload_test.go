@@ -54,7 +54,7 @@ func reloadable(t *testing.T, text string, getenv map[string]string) *reloaded {
 	r := &reloaded{t: t, path: filepath.Join(t.TempDir(), "tidemill.yaml"), log: &lockedBuffer{}, data: filepath.Join(t.TempDir(), "data")}
 	r.write(text)
 	load := func() (*config.Loaded, error) {
-		return systems.All().Settings().Load(config.Layers{File: r.path, Getenv: func(k string) string { return getenv[k] }, Flags: map[string]string{"data": r.data, "listen": "127.0.0.1:0"}})
+		return systems.All().Settings().Load(config.Layers{File: r.path, Getenv: func(k string) string { return getenv[k] }, Flags: map[string]string{"data": r.data, "listen": "127.0.0.1:0", "admin.rates.reads": "0", "admin.rates.changes": "0"}})
 	}
 	c, err := load()
 	if err != nil {

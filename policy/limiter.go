@@ -41,6 +41,31 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 	if b.l.Rate == 0 {
 		return 0
 	}
+	b.fill(now)
+	b.tokens -= float64(n)
+	return time.Duration(max(-b.tokens, 0) / b.l.Rate * float64(time.Second))
+}
+
+// Try takes one token if there is one; else it takes none, and says how long to wait for it. Left is
+// how many there are then, and full how long it takes until there is all of Burst.
+func (b *Bucket) Try(now time.Time) (wait time.Duration, left int, full time.Duration) {
+	if b.l.Rate == 0 {
+		return 0, b.l.Burst, 0
+	}
+	b.fill(now)
+	of := func(tokens float64) time.Duration { return time.Duration(tokens / b.l.Rate * float64(time.Second)) }
+	if b.tokens < 1 {
+		return of(1 - b.tokens), 0, of(float64(b.l.Burst) - b.tokens)
+	}
+	b.tokens--
+	return 0, int(b.tokens), of(float64(b.l.Burst) - b.tokens)
+}
+
+// Limiter is what the bucket is of.
+func (b *Bucket) Limiter() Limiter { return b.l }
+
+// fill adds what has come since.
+func (b *Bucket) fill(now time.Time) {
 	switch {
 	case b.at.IsZero():
 		b.at = now
@@ -48,6 +73,4 @@ func (b *Bucket) Take(now time.Time, n int) time.Duration {
 		b.tokens = min(b.tokens+b.l.Rate*now.Sub(b.at).Seconds(), float64(b.l.Burst))
 		b.at = now
 	}
-	b.tokens -= float64(n)
-	return time.Duration(max(-b.tokens, 0) / b.l.Rate * float64(time.Second))
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
@@ -21,10 +22,14 @@ type Client struct {
 	close func() error
 }
 
+// patience is how long a command goes on with a request that is one too many for the instance: a minute
+// is longer than it takes until there are reads and changes again, and than most dear ones take.
+const patience = time.Minute
+
 // newClient talks to the instance at a URL. It follows no redirect: the API sends none, and the
 // token is for nobody else.
 func newClient(base string) *Client {
-	return &Client{Live: true, close: func() error { return nil }, Client: operation.Client{Base: base,
+	return &Client{Live: true, close: func() error { return nil }, Client: operation.Client{Base: base, Patience: patience,
 		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}}
 }
 

@@ -112,7 +112,7 @@ func OpenData(ctx context.Context, e Env, cfg *config.Loaded, systems []string) 
 		return nil, err
 	}
 	t := &operation.InProcess{Handler: in}
-	return &Client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal()}, close: func() error {
+	return &Client{Client: operation.Client{HTTP: &http.Client{Transport: t}, Base: "http://localhost", Token: token.Reveal(), Patience: patience}, close: func() error {
 		t.Begun.Wait()
 		return in.Close()
 	}}, nil

@@ -32,6 +32,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/live"
+	"github.com/tidemill/tidemill/serve/rates"
 	"github.com/tidemill/tidemill/serve/stream"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -125,9 +126,11 @@ type API struct {
 	Parts
 	mux   *http.ServeMux
 	guard *access.Guard
+	rates *rates.Limiter
 	does  []operation.Handler
 	yaml  func() ([]byte, error) // the document of the API; made once, when somebody asks for it
 
+	limited  *prometheus.CounterVec // limit
 	standing *standing
 	hub      *stream.Hub
 	beaten   atomic.Bool // this instance has said that it is there
@@ -164,7 +167,7 @@ func New(p Parts) *API {
 	gate := a.People
 	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
 	gate.Told = a.loggedIn
-	a.guard = access.New(gate)
+	a.guard, a.rates, a.limited = access.New(gate), rates.New(a.Now, a.limits), newLimited(a.Metrics)
 	a.yaml = sync.OnceValues(a.documentYAML)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
 	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
@@ -186,10 +189,22 @@ func New(p Parts) *API {
 			a.mux.HandleFunc(h.Pattern(), func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
+				if err := a.admit(w, req, h.Description); err != nil {
+					a.fail(w, req, err)
+					return
+				}
 				if err := a.may(who, h.Description); err != nil {
 					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)
-				} else if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
+					return
+				}
+				end, err := a.turn(w, req, h.Description)
+				if err != nil {
+					a.fail(w, req, err)
+					return
+				}
+				defer end()
+				if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
 					a.fail(w, req, operation.Refuse(http.StatusBadRequest, "%s takes no Idempotency-Key, as nothing is kept of its secret: leave it out", h.ID))
 				} else if h.Method != http.MethodPost || h.OwnKey || len(keys) == 0 {
 					do(w, req) // entries have ids that are made of the key
@@ -235,10 +250,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, err := a.guard.Caller(r)
 	if err != nil {
 		protect(w)
+		if p, ok := errors.AsType[*operation.Problem](err); ok && p.Status == http.StatusTooManyRequests { // of somebody who tries many tokens
+			w.Header().Set("Connection", "close")
+		}
 		a.fail(w, r, err)
 		return
 	}
-	a.inside(w, r.WithContext(a.withRights(caller.With(r.Context(), who), r, who)))
+	ctx := context.WithValue(caller.With(r.Context(), who), outsideKey{}, true)
+	a.inside(w, r.WithContext(a.withRights(ctx, r, who)))
 }
 
 // Inside answers requests of this process, whose context says who their caller is.
@@ -299,11 +318,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// To do: see whether the database that the error names is well; report it if none is named.
 		a.Log.ErrorContext(r.Context(), "an operation of the API failed", "path", r.URL.Path, "error", err)
 	}
-	switch p.Status {
-	case http.StatusUnauthorized:
+	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-	case http.StatusTooManyRequests:
-		w.Header().Set("Connection", "close")
 	}
 	if p.After > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(p.After))

@@ -26,10 +26,10 @@ type instance struct {
 	*connect.Instance
 }
 
-// loaded is a configuration in which nothing is set.
+// loaded is a configuration in which nothing is set, but that tests may ask quickly.
 func loaded(t *testing.T) *config.Loaded {
 	t.Helper()
-	c, err := systems.All().Settings().Load(config.Layers{})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"admin.rates.reads": "0", "admin.rates.changes": "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func start(t *testing.T, change func(*config.Loaded)) *instance {
 
 func startWith(t *testing.T, o connect.Options, change func(*config.Loaded)) *instance {
 	t.Helper()
-	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms"}})
+	c, err := systems.All().Settings().Load(config.Layers{Flags: map[string]string{"data": t.TempDir(), "analytics.flush_interval": "1ms", "admin.rates.reads": "0", "admin.rates.changes": "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,15 +30,15 @@ var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
 		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer).OfEach()
 	GetAudit = operation.View[AuditOf, Audits]("getAudit", "audit",
-		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach()
+		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach().Costs(operation.Dear)
 	GetConfig = operation.View[operation.None, operation.Document]("getConfig", "config",
-		"Show the configuration in force, as a file without secrets.").For(caller.Viewer)
+		"Show the configuration in force, as a file without secrets.").For(caller.Viewer).Costs(operation.Cheap)
 	GetDoctor = operation.View[operation.None, Findings]("getDoctor", "doctor",
-		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer)
+		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer).Costs(operation.Dear)
 	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
-		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach()
+		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
 	GetOpenAPIYAML = operation.View[operation.None, operation.Document]("getOpenAPIYAML", "openapi.yaml",
-		"Describe this API in OpenAPI 3.1, as YAML: the same document as openapi.json.").For(caller.Viewer).OfEach()
+		"Describe this API in OpenAPI 3.1, as YAML: the same document as openapi.json.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
 		"List the projects.").For(caller.Viewer).OfEach()
 	ListKeys = operation.List[OneProject, IngestKey]("listKeys", "projects/{project}/keys",
@@ -55,7 +55,7 @@ var (
 
 // MakeBackup has every secret of the data folder in its answer.
 var MakeBackup = operation.Act[operation.None, operation.Document]("makeBackup", "backup",
-	"Make a backup of the data folder, as of one instant, while all goes on: an archive that tidemill restore takes. Its copy of the database lies in the data folder until it is sent.").WithSecret()
+	"Make a backup of the data folder, as of one instant, while all goes on: an archive that tidemill restore takes. Its copy of the database lies in the data folder until it is sent.").WithSecret().Costs(operation.Dear)
 
 // Span is a time.
 type Span struct {
@@ -140,7 +140,7 @@ type OneSystem struct {
 // AuditOf chooses audits.
 type AuditOf struct {
 	OneSystem
-	Kept bool `query:"kept" kong:"-" help:"The last audit that was asked for so, if it is younger than a minute: what takes long is not read for each who looks."`
+	Kept bool `query:"kept" kong:"-" cost:"true=normal" help:"The last audit that was asked for so, if it is younger than a minute: what takes long is not read for each who looks."`
 }
 
 // Audits are the audits of systems.

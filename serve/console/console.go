@@ -9,6 +9,7 @@ package console
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/tidemill/tidemill/serve/access"
@@ -27,6 +28,10 @@ type Parts struct {
 	Gate    access.Gate   // says who looks, and lets people in and out
 	SignIn  access.SignIn // lets people in by providers; nil: there are none
 	Systems []System
+
+	// Admit counts a page, or a change, of its caller, and says in the header how they stand. A problem is
+	// why there are too many; nil: there may be any number.
+	Admit func(h http.Header, who caller.Caller, change bool) error
 }
 
 // System is the pages of a system.
@@ -39,6 +44,7 @@ type System struct {
 type Console struct {
 	*page.Frame
 	gate   access.Gate
+	admit  func(http.Header, caller.Caller, bool) error
 	signIn access.SignIn
 	own    *page.Set
 	mux    *http.ServeMux
@@ -49,7 +55,7 @@ type Console struct {
 
 // New makes the console.
 func New(p Parts) (*Console, error) {
-	c := &Console{gate: p.Gate, signIn: p.SignIn, mux: http.NewServeMux(), abroad: http.NewServeMux()}
+	c := &Console{gate: p.Gate, admit: p.Admit, signIn: p.SignIn, mux: http.NewServeMux(), abroad: http.NewServeMux()}
 	c.own = c.pages()
 	var err error
 	if c.assets, err = newAssets(); err != nil {
@@ -99,9 +105,25 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.Fail(operation.Refuse(http.StatusForbidden, "This form was not sent by a page of this console. Nothing was changed. Open the page here and send it again."))
 	case pattern == "":
 		v.Fail(operation.Refuse(http.StatusNotFound, "The console has no page %s.", r.URL.Path))
+	case c.tooMany(w, r, who):
 	default:
 		c.mux.ServeHTTP(w, v.R)
 	}
+}
+
+// tooMany answers a page that is one too many of its caller, with a sentence alone: a page with all that
+// pages have would cost what is to be spared.
+func (c *Console) tooMany(w http.ResponseWriter, r *http.Request, who caller.Caller) bool {
+	if c.admit == nil {
+		return false
+	}
+	p := page.Problem(c.admit(w.Header(), who, r.Method == http.MethodPost))
+	if p == nil {
+		return false
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(p.After))
+	http.Error(w, p.Detail, p.Status)
+	return true
 }
 
 // safe says whether a request may change something: one that a page of another site made has a cookie

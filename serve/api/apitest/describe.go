@@ -254,7 +254,7 @@ func (d *describer) operation(o *operation.Description) object {
 		done["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
 	}
 	responses := object{d.status(o): done, "default": object{"$ref": "#/components/responses/Problem"}}
-	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String(), "x-systems": concerned(o)}
+	out := object{"operationId": o.ID, "summary": o.Text, "responses": responses, "x-role": o.Role.String(), "x-systems": concerned(o), "x-cost": o.Cost.String()}
 	if o.Fresh {
 		out["x-fresh-login"] = true
 	}
@@ -452,7 +452,9 @@ func (d *describer) document(all []operation.Handler) object {
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+
-				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for.")},
+				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for. ",
+			"The member x-cost is what it takes: cheap, normal or dear. A caller has one dear request done at a time, and an instance four, as admin.rates sets it; so is one that asks for an exact count, or for all lines of a listing that can be read in pages. ",
+			"Each caller has so many reads and changes a second; the fields RateLimit-Policy and RateLimit of an answer say how many are left, and one too many is answered 429 with Retry-After.")},
 		"servers":  []any{object{"url": "/"}},
 		"security": []any{object{"token": []any{}}},
 		"paths":    paths,

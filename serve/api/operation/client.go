@@ -16,6 +16,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/tidemill/tidemill/internal/sleep"
 )
 
 // Client asks the API of an instance.
@@ -24,6 +27,10 @@ type Client struct {
 	Base  string       // http://127.0.0.1:8484
 	Token string
 	Key   string // the Idempotency-Key of changes; empty: none. See Once
+
+	// Patience is how long a request goes on in all, which the instance answers to be one too many of its
+	// caller: it is sent again when the instance says. 0: it is not, and that is its answer.
+	Patience time.Duration
 }
 
 // Once is the client for one change, which is made once for its Idempotency-Key.
@@ -126,6 +133,61 @@ func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]by
 // ask sends a request, and returns the body of an answer that is none of a problem, of the type
 // that is wanted, if any is.
 func (d *Description) ask(ctx context.Context, c *Client, q any, want string) (io.ReadCloser, error) {
+	resp, err := d.sent(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode/100 == 2 && (kind == want || want == "") {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 == 2 {
+		return nil, fmt.Errorf("%s answered with %s: %w", c.Base, cmp.Or(resp.Header.Get("Content-Type"), "no type"), ErrStranger)
+	}
+	said := new(Problem)
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if json.Unmarshal(text, said) == nil && said.Detail != "" {
+		return nil, said
+	}
+	return nil, fmt.Errorf("%s answered %s: %w", c.Base, resp.Status, ErrStranger)
+}
+
+// sent is the answer to a request, which is sent again as long as it is one too many and the client has patience.
+func (d *Description) sent(ctx context.Context, c *Client, q any) (*http.Response, error) {
+	for until := time.Now().Add(c.Patience); ; {
+		resp, err := d.send(ctx, c, q)
+		if err != nil {
+			return nil, err
+		}
+		wait := tooMany(resp)
+		if wait == 0 || time.Now().Add(wait).After(until) || d.streamed() {
+			return resp, nil
+		}
+		_ = resp.Body.Close()
+		if err := sleep.For(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tooMany is how long to wait after an answer that says by its limits that a request was one too many; 0: it says
+// something else.
+func tooMany(resp *http.Response) time.Duration {
+	s, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("RateLimit") == "" || err != nil || s < 0 {
+		return 0
+	}
+	return time.Duration(min(max(s, 1), 3600)) * time.Second
+}
+
+// streamed says whether the body of requests is read once only.
+func (d *Description) streamed() bool {
+	p := d.Body()
+	return p != nil && p.Field.Type.Kind() == reflect.Interface
+}
+
+func (d *Description) send(ctx context.Context, c *Client, q any) (*http.Response, error) {
 	req, err := d.request(ctx, c.Base, reflect.ValueOf(q).Elem())
 	if err != nil {
 		return nil, err
@@ -143,20 +205,7 @@ func (d *Description) ask(ctx context.Context, c *Client, q any, want string) (i
 		}
 		return nil, fmt.Errorf("ask %s: %w", c.Base, err)
 	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if resp.StatusCode/100 == 2 && (kind == want || want == "") {
-		return resp.Body, nil
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode/100 == 2 {
-		return nil, fmt.Errorf("%s answered with %s: %w", c.Base, cmp.Or(resp.Header.Get("Content-Type"), "no type"), ErrStranger)
-	}
-	said := new(Problem)
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if json.Unmarshal(text, said) == nil && said.Detail != "" {
-		return nil, said
-	}
-	return nil, fmt.Errorf("%s answered %s: %w", c.Base, resp.Status, ErrStranger)
+	return resp, nil
 }
 
 // URL is the path and the query of a request.

@@ -67,6 +67,7 @@ type Description struct {
 	Ingest   bool         // it takes events in, which are accounted for by themselves, and is no change by a person
 	Fresh    bool         // it needs a login that is not older than FreshFor
 	Role     caller.Role  // who may do it, at least
+	Cost     Cost         // what it takes, of a request whose parameters do not change that; see CostOf
 	System   string       // for which its role has to be: the one whose operation it is; Each; empty: all, for it concerns the whole instance
 }
 

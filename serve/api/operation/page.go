@@ -24,7 +24,7 @@ type Page struct {
 	Order  string `query:"order" enum:",oldest,newest" default:"" help:"Which comes first: oldest or newest. Default: oldest; of warnings and pages of events newest." placeholder:"oldest|newest"`
 	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"Answer with a page of at most so many, up to 1000, as one object. With a cursor alone: 50."`
 	Cursor string `query:"cursor" kong:"-" help:"The page after another one, its next, or before it, its previous. It is valid for a day, with the same parameters beside it."`
-	Count  string `query:"count" enum:",none,bounded,exact" default:"" kong:"-" help:"Beside a page, how many there are: bounded counts up to 10000, for at most 300 ms; exact counts all, for at most 2 seconds, and is for operators. Default: none."`
+	Count  string `query:"count" enum:",none,bounded,exact" default:"" kong:"-" cost:"exact=dear" help:"Beside a page, how many there are: bounded counts up to 10000, for at most 300 ms; exact counts all, for at most 2 seconds, and is dear and for operators. Default: none."`
 
 	after string // where another page ended, or began
 	back  bool   // this is the page before that

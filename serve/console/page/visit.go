@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -186,6 +187,9 @@ func (v *Visit) Fail(err error) {
 	if p.Type == operation.LoginAgain {
 		v.AskLogin(v, p.Status, p.Detail)
 		return
+	}
+	if p.After > 0 {
+		v.W.Header().Set("Retry-After", strconv.Itoa(p.After))
 	}
 	title := map[int]string{http.StatusUnauthorized: "Log in", http.StatusNotFound: "Not found", http.StatusForbidden: "Not allowed"}[p.Status]
 	if title == "" {

@@ -1,0 +1,55 @@
+package operation
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Cost is what an operation takes of an instance, whatever it is asked.
+type Cost uint8
+
+// The costs. What says none is normal.
+const (
+	Normal Cost = iota // reads or changes a bounded part of a store
+	Cheap              // answers from memory, or looks one thing up by its key
+	Dear               // reads much: each caller has one of them done at a time, and an instance some
+)
+
+var costs = []string{"normal", "cheap", "dear"}
+
+// String is its name.
+func (c Cost) String() string { return costs[c] }
+
+// CostOf is what a request takes, whose query is given. A parameter of the tag `cost:"value=name"` changes it where it has
+// that value; and to read all of a listing that can be read in pages is dear, unless it says how many
+// or goes on for as long as somebody listens.
+func (d *Description) CostOf(q url.Values) Cost {
+	cost := d.Cost
+	for i := range d.Params {
+		p := &d.Params[i]
+		if value, name, ok := strings.Cut(p.Field.Tag.Get("cost"), "="); ok && q.Get(p.Name) == value {
+			cost = costOf(name)
+		}
+	}
+	if d.Paged() && !q.Has("limit") && !q.Has("cursor") && !q.Has("max") && q.Get("follow") == "" {
+		cost = Dear
+	}
+	return cost
+}
+
+// costOf is the cost of a name; another one is a mistake of the program.
+func costOf(name string) Cost {
+	for i, s := range costs {
+		if s == name {
+			return Cost(i)
+		}
+	}
+	panic(fmt.Sprintf("%q is no cost", name))
+}
+
+// Costs is an operation that takes less or more than usual.
+func (o Operation[Q, A]) Costs(c Cost) Operation[Q, A] {
+	o.Cost = c
+	return o
+}
