@@ -33,6 +33,7 @@ import (
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/rates"
+	"github.com/tidemill/tidemill/serve/shrink"
 	"github.com/tidemill/tidemill/serve/stream"
 	"github.com/tidemill/tidemill/state/bulk"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -186,7 +187,7 @@ func New(p Parts) *API {
 					a.fail(w, req, a.withNow(req, h.Description, err))
 				}
 			}
-			a.mux.HandleFunc(h.Pattern(), func(w http.ResponseWriter, req *http.Request) {
+			a.mux.HandleFunc(h.Pattern(), shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
 				if err := a.admit(w, req, h.Description); err != nil {
@@ -211,10 +212,22 @@ func New(p Parts) *API {
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
 				}
-			})
+			}))
 		}
 	}
 	return a
+}
+
+// shrunk has answers sent gzipped, but streams, of which each part goes out at once, and secrets.
+func shrunk(d *operation.Description, do http.HandlerFunc) http.HandlerFunc {
+	if d.Secret || d.Events {
+		return do
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		w, end := shrink.Answer(w, r)
+		do(w, r)
+		end()
+	}
 }
 
 // may says why a caller may not do something; nil: they may.

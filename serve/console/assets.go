@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"github.com/tidemill/tidemill/serve/shrink"
 )
 
 //go:embed assets
@@ -73,7 +75,7 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Header().Set("Vary", "Accept-Encoding")
 	body := f.plain
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if shrink.Takes(r) {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = f.zipped
 	}

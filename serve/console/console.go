@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/serve/shield"
+	"github.com/tidemill/tidemill/serve/shrink"
 )
 
 // Prefix of every page.
@@ -85,6 +86,13 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.assets.serve(w, r) {
 		return
 	}
+	w, end := shrink.Answer(w, r)
+	c.answer(w, r)
+	end()
+}
+
+// answer admits the caller and answers.
+func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 	r = operation.Identified(w, r)
 	if r.URL.Path == loginPath {
 		c.login(c.Visit(c.own, w, r))
