@@ -240,18 +240,7 @@ func (a *API) may(who caller.Caller, d *operation.Description) error {
 	case who.Rights == (caller.Rights{}):
 		return operation.Refuse(http.StatusUnauthorized, "nobody is logged in: %s needs the role %v", d.ID, d.Role)
 	}
-	return operation.Refuse(http.StatusForbidden, "%s needs the role %v%s, and %s has the role %v", d.ID, d.Role, forWhich(d, who), who.Name, who.Rights)
-}
-
-// forWhich says for which systems an operation needs its role, to somebody who has roles for some.
-func forWhich(d *operation.Description, who caller.Caller) string {
-	switch {
-	case who.Rights.Whole() || d.System == operation.Each:
-		return ""
-	case d.System == "":
-		return " for all systems"
-	}
-	return " for " + d.System
+	return d.Forbid(d.ID, who)
 }
 
 // Operations are all that the API does.

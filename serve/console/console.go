@@ -109,14 +109,29 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 		c.askToLogIn(v, http.StatusUnauthorized, "")
 	case err != nil:
 		v.Fail(err)
+	case pattern == "":
+		v.Fail(c.unknown(w.Header(), r))
 	case !safe(r):
 		v.Fail(operation.Refuse(http.StatusForbidden, "This form was not sent by a page of this console. Nothing was changed. Open the page here and send it again."))
-	case pattern == "":
-		v.Fail(operation.Refuse(http.StatusNotFound, "The console has no page %s.", r.URL.Path))
 	case c.tooMany(w, r, who):
 	default:
 		c.mux.ServeHTTP(w, v.R)
 	}
+}
+
+// unknown says whether the address is wrong, or only its method.
+func (c *Console) unknown(h http.Header, r *http.Request) error {
+	var may []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if _, pattern := c.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" {
+			may = append(may, method)
+		}
+	}
+	if len(may) == 0 {
+		return operation.Refuse(http.StatusNotFound, "The console has no page %s.", r.URL.Path)
+	}
+	h.Set("Allow", strings.Join(may, ", "))
+	return operation.Refuse(http.StatusMethodNotAllowed, "%s takes no %.20s, but %s. Nothing was changed.", r.URL.Path, r.Method, strings.Join(may, " and "))
 }
 
 // tooMany answers a page that is one too many of its caller, with a sentence alone: a page with all that

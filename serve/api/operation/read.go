@@ -28,7 +28,7 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 	}
 	names := d.names()
 	if name, is := Unknown(given, names); is {
-		return noParameter(name, names)
+		return NoParameter(name, names)
 	}
 	for i := range d.Params {
 		p := &d.Params[i]
@@ -52,8 +52,8 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 	return nil
 }
 
-// noParameter refuses a parameter that there is not.
-func noParameter(name string, names []string) error {
+// NoParameter refuses a parameter that there is not.
+func NoParameter(name string, names []string) *Problem {
 	p := Refuse(http.StatusBadRequest, "%.120q is no parameter: %s", name, meant(name, names))
 	p.Errors = []Mistake{{Parameter: name, Detail: p.Detail}}
 	return p

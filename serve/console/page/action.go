@@ -91,7 +91,7 @@ func (v *Visit) Allowed(what, id string) error {
 	case d == nil:
 		return operation.Refuse(http.StatusNotFound, "%s is not here.", what)
 	case !d.May(v.Caller.Rights):
-		return operation.Refuse(http.StatusForbidden, "%s is for the role %v, and %s has the role %v.", what, d.Role, v.Caller.Name, v.Caller.Rights)
+		return d.Forbid(what, v.Caller)
 	case d.Fresh && !v.Caller.Fresh(v.At, operation.FreshFor):
 		return operation.NeedLogin("This")
 	}

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemill/tidemill/internal/nearest"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
@@ -99,7 +97,7 @@ func Given(query url.Values, d *operation.Description, q any, also ...string) er
 		}
 	}
 	if name, is := operation.Unknown(query, known, also, own); is {
-		return operation.Refuse(http.StatusBadRequest, "%.120q is no filter of this page, which has %s. Nothing was left out of the list, or changed%s", name, strings.Join(known, ", "), cmp.Or(nearest.Said(name, known), "."))
+		return operation.NoParameter(name, known)
 	}
 	return d.Parse(query, q)
 }
