@@ -52,8 +52,10 @@ func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {
 	if e.Filter = r.URL.Query().Encode(); r.Form != nil {
 		e.Filter = r.Form.Encode()
 	}
-	if e.Thing == "" {
-		e.Thing = r.Form.Get("name")
+	for _, name := range []string{"name", "id", "seq"} { // of one that is chosen
+		if given := r.Form[name]; e.Thing == "" && len(given) == 1 {
+			e.Thing = given[0]
+		}
 	}
 	return e
 }
@@ -265,6 +267,12 @@ func (a *API) checkTrail(ctx context.Context, _ *operation.None) (api.TrailCheck
 
 func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.Change, error], error) {
 	f := trail.Filter{Thing: q.Thing, Back: true}
+	if len(q.Operation) > 0 {
+		f.Thing = ""
+	}
+	meant := func(e *trail.Entry) bool {
+		return len(q.Operation) == 0 || slices.Contains(q.Operation, e.Operation) && (q.Thing == "" || e.Thing == q.Thing || strings.HasPrefix(e.Thing, q.Thing+"/"))
+	}
 	if q.Max == 0 {
 		q.Max = 20
 	}
@@ -280,7 +288,7 @@ func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.
 			return nil, answer.Busy(err)
 		}
 		for _, e := range page {
-			if f.Beyond = e.Seq; len(all) < q.Max && sees(&e) {
+			if f.Beyond = e.Seq; len(all) < q.Max && meant(&e) && sees(&e) {
 				all = append(all, e)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/serve/access"
@@ -231,7 +232,8 @@ func TestTheTrailIsReadInPagesBothWays(t *testing.T) {
 }
 
 func TestEverybodySeesTheLastChangesOfThingsAndNotOfPeople(t *testing.T) {
-	d := withTrail(t, tabletrail.Memory())
+	kept := tabletrail.Memory()
+	d := withTrail(t, kept)
 	d.post("queues/q/pause", "")
 	d.addUser("ada", "viewer")
 	ada := d.enter(access.Proof{Name: "ada", Password: phrase})
@@ -245,6 +247,18 @@ func TestEverybodySeesTheLastChangesOfThingsAndNotOfPeople(t *testing.T) {
 	}
 	if all := lines(d.get("changes?thing=q&max=1")); len(all) != 1 || d.field(all[0], "operation") != "resumeQueue" {
 		t.Errorf("of q there are %q", all)
+	}
+	if all := lines(d.get("changes?operation=addUser&operation=pauseQueue&max=5")); len(all) != 2 || d.field(all[0], "operation") != "addUser" || d.field(all[1], "operation") != "pauseQueue" {
+		t.Errorf("by two operations there are %q", all)
+	}
+	if all := lines(d.get("changes?operation=pauseQueue&thing=other")); len(all) != 0 {
+		t.Errorf("of another thing there are %q", all)
+	}
+	if _, err := kept.Begin(t.Context(), trail.Entry{At: time.Now(), Who: "eve", Operation: "revokeKey", Thing: "shop/0123456789abcdef"}); err != nil {
+		t.Fatal(err)
+	}
+	if all := lines(d.get("changes?operation=revokeKey&thing=shop")); len(all) != 1 || d.field(all[0], "thing") != "shop/0123456789abcdef" {
+		t.Errorf("of what is in a thing there are %q", all)
 	}
 	refused(t, d.as(ada, "GET", "audit-trail", ""), 403, "listAuditTrail needs the role admin")
 }

@@ -46,6 +46,7 @@ func showOwner(v *page.Visit) (*page.View, error) {
 
 // instancesPage is this process, and those that share stores with it.
 type instancesPage struct {
+	Changes *page.Part[[]api.Change]
 	api.Status
 	All page.Part[api.Instances]
 }
@@ -61,5 +62,6 @@ func showInstances(v *page.Visit) (*page.View, error) {
 			return api.GetInstances.Call(ctx, v.API, &operation.None{})
 		})
 	}
+	p.Changes = page.LastChanges(v, "", api.PausePipeline.ID, api.ResumePipeline.ID, api.ReloadConfig.ID, api.MakeBackup.ID)
 	return &page.View{File: "instances", Title: "Instances", Section: "instances", Live: true, Body: p}, nil
 }

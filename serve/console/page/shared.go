@@ -114,13 +114,14 @@ func readActive(ctx context.Context, v *Visit) ([]api.Operation, error) {
 // changesShown is how many last changes of a thing its page shows.
 const changesShown = 5
 
-// LastChanges are the last changes of a thing, and by whom.
-func LastChanges(v *Visit, thing string) *Part[[]api.Change] {
+// LastChanges are the last changes of a thing, and by whom. With operations they are those by them, also of
+// what is in the thing, or of any where that is empty.
+func LastChanges(v *Visit, thing string, operations ...string) *Part[[]api.Change] {
 	if !v.May(api.ListChanges.ID) {
 		return nil
 	}
 	p := Look(v, func(context.Context) ([]api.Change, error) {
-		all, _, err := Gather(v, api.ListChanges, &api.ChangesOf{Thing: thing, Max: changesShown}, changesShown)
+		all, _, err := Gather(v, api.ListChanges, &api.ChangesOf{Thing: thing, Operation: operations, Max: changesShown}, changesShown)
 		return all, err
 	})
 	return &p

@@ -23,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/state/person/tableperson"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/project/tableproject"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsapi"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconsole"
 	"github.com/tidemill/tidemill/systems/analytics/event"
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, base string, runs bool) *world {
 	if !runs {
 		room = admin.Room{Missing: "analytics does not run in this instance", Does: new(analyticsapi.API).Operations()}
 	}
-	w.Browser = consoletest.New(t, admin.Parts{Common: common, Rooms: []admin.Room{room}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: analyticsconsole.Pages, Runs: runs}}})
+	w.Browser = consoletest.New(t, admin.Parts{Trail: tabletrail.Memory(), Common: common, Rooms: []admin.Room{room}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: analyticsconsole.Pages, Runs: runs}}})
 	if err := w.projects.Ensure(t.Context(), shop, project.HashOf(tidemill.NewSecret("k"))); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestAKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	if w.Has(list, id, "Nobody can see the key itself."); strings.Contains(list, secret) {
 		t.Error("the list has the key")
 	}
-	w.Has(w.Page(w.Confirm("/console/analytics/keys/revoke?project=shop&key="+id, nil)), "The key is revoked.")
+	w.Has(w.Page(w.Confirm("/console/analytics/keys/revoke?project=shop&key="+id, nil)), "The key is revoked.", "Last changes", "ada: revokeKey", "ada: makeKey")
 	if _, err := w.projects.ByKey(t.Context(), hash); err == nil {
 		t.Error("the key works after it was revoked")
 	}

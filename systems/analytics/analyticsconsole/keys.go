@@ -11,7 +11,8 @@ import (
 // keysPage is the projects, and the keys of one.
 type keysPage struct {
 	of
-	Keys *page.Part[[]api.IngestKey] // nil: the caller may not see them
+	Keys    *page.Part[[]api.IngestKey] // nil: the caller may not see them
+	Changes *page.Part[[]api.Change]
 }
 
 func keysAt(project string, more ...string) string {
@@ -22,7 +23,7 @@ func showKeys(v *page.Visit) (*page.View, error) {
 	p := &keysPage{of: projectOf(v)}
 	if v.May(api.ListKeys.ID) && p.Project != "" {
 		keys := page.Listed(v, api.ListKeys, &api.OneProject{Project: p.Project})
-		p.Keys = &keys
+		p.Keys, p.Changes = &keys, page.LastChanges(v, p.Project, api.MakeKey.ID, api.RevokeKey.ID)
 	}
 	return &page.View{File: "keys", Title: "Analytics: projects and keys", Section: section, Crumbs: crumbs, Body: p}, nil
 }

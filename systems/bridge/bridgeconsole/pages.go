@@ -5,7 +5,9 @@ import (
 	"embed"
 	"html/template"
 	"net/url"
+	"slices"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/systems/bridge"
@@ -36,9 +38,25 @@ var Pages = &page.Set{
 	},
 }
 
+// bridgePage is how the bridge stands.
+type bridgePage struct {
+	page.Part[bridgeapi.Bridge]
+	Changes *page.Part[[]api.Change]
+}
+
+// changes are the last ones of the bridge: it is paused as a whole, and consumers are taken over.
+func changes(v *page.Visit) *page.Part[[]api.Change] {
+	all, over := page.LastChanges(v, bridge.Name, api.PausePipeline.ID, api.ResumePipeline.ID), page.LastChanges(v, "", bridgeapi.TakeOver.ID)
+	if all != nil && over != nil {
+		all.Has = append(all.Has, over.Has...)
+		slices.SortStableFunc(all.Has, func(a, b api.Change) int { return b.At.Compare(a.At) })
+	}
+	return all
+}
+
 func showBridge(v *page.Visit) (*page.View, error) {
 	b, err := page.Call(v, bridgeapi.GetBridge, &operation.None{})
-	p := page.Part[bridgeapi.Bridge]{Has: b, Problem: page.Problem(err)}
+	p := &bridgePage{Part: page.Part[bridgeapi.Bridge]{Has: b, Problem: page.Problem(err)}, Changes: changes(v)}
 	return &page.View{File: "bridge", Title: "Bridge", Section: "bridge", Live: true, Topics: []string{"pipeline:" + bridge.Name}, Body: p}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/console/consoletest"
 	"github.com/tidemill/tidemill/serve/console/page"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeapi"
 	"github.com/tidemill/tidemill/systems/bridge/bridgeconsole"
 )
@@ -30,7 +31,7 @@ func open(t *testing.T, base string, b *bridgeapi.Bridge, err *error) *consolete
 			b.Consumers, b.Pending = []bridgeapi.BridgeConsumer{}, 0
 			return 1200, nil
 		}}
-	return consoletest.New(t, admin.Parts{Rooms: []admin.Room{{Does: a.Operations()}}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: bridgeconsole.Pages, Runs: true}}})
+	return consoletest.New(t, admin.Parts{Trail: tabletrail.Memory(), Rooms: []admin.Room{{Does: a.Operations()}}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: bridgeconsole.Pages, Runs: true}}})
 }
 
 func filled(said string) *bridgeapi.Bridge {
@@ -85,7 +86,7 @@ func TestWhatAConsumerHasIsTakenOver(t *testing.T) {
 	if to := w.Confirm(at, nil); to != "/console/bridge?done=taken-over" || b.Pending != 0 {
 		t.Errorf("it leads to %s, and %d are pending", to, b.Pending)
 	}
-	w.Has(w.Page("/console/bridge?done=taken-over"), "It is taken over", "Nobody reads the stream.")
+	w.Has(w.Page("/console/bridge?done=taken-over"), "It is taken over", "Nobody reads the stream.", "Last changes", "ada: takeOverConsumer one")
 	w.Has(w.Page("/console/bridge/consumers/alive/take-over"), "A process goes by this name", "for another 30 s")
 	*b = *filled("")
 	w.Who.Rights = caller.All(caller.Viewer)

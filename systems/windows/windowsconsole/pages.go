@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/console/page"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -80,6 +81,8 @@ type windowsPage struct {
 	Active []page.Link
 	Status page.Part[windowsapi.Windows]
 	List   page.Part[operation.Paged[windowsapi.Window]]
+
+	Changes *page.Part[[]api.Change]
 }
 
 func showWindows(v *page.Visit) (*page.View, error) {
@@ -94,14 +97,15 @@ func showWindows(v *page.Visit) (*page.View, error) {
 	p.List = page.Look(v, func(ctx context.Context) (operation.Paged[windowsapi.Window], error) {
 		return windowsapi.ListWindows.Page(ctx, v.API, &p.Filter)
 	})
-	p.Active = v.Active("state", "batch", "project")
+	p.Active, p.Changes = v.Active("state", "batch", "project"), changes(v, "")
 	return &page.View{File: "windows", Live: v.Newest(), Title: "Windows", Section: section, Body: p}, nil
 }
 
 // windowPage is one window.
 type windowPage struct {
 	windowsapi.StandingWindow
-	Shown page.Part[records]
+	Shown   page.Part[records]
+	Changes *page.Part[[]api.Change]
 }
 
 // records are a page of them.
@@ -119,6 +123,15 @@ type record struct {
 // recordsShown is how many records a page has.
 const recordsShown = 25
 
+// changes are the last ones of the windows of a batch, or of all.
+func changes(v *page.Visit, batch string) *page.Part[[]api.Change] {
+	by := []string{windowsapi.CloseWindow.ID, windowsapi.ReplayWindows.ID}
+	if batch == "" {
+		by = append(by, windowsapi.AdoptWindows.ID, windowsapi.GiveUpFile.ID)
+	}
+	return page.LastChanges(v, batch, by...)
+}
+
 func showWindow(v *page.Visit) (*page.View, error) {
 	one := windowsapi.OneWindow{ID: v.Query().Get("id"), Project: v.Query().Get("project")}
 	if one.ID == "" {
@@ -128,7 +141,7 @@ func showWindow(v *page.Visit) (*page.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &windowPage{StandingWindow: w}
+	p := &windowPage{StandingWindow: w, Changes: changes(v, w.Batch)}
 	p.Shown = page.Look(v, func(ctx context.Context) (out records, err error) {
 		got, err := windowsapi.GetRecords.Call(ctx, v.API, &windowsapi.RecordsOf{OneWindow: one, Page: windowsapi.Page{Size: recordsShown, After: v.Query().Get("after")}})
 		out.Next, out.Lost = got.Next, got.Lost

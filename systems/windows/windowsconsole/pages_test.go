@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/trail/tabletrail"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/tablewindow"
 	"github.com/tidemill/tidemill/systems/windows"
@@ -61,7 +62,7 @@ func newWorld(t *testing.T, base string, runs bool) *world {
 	if !runs {
 		room = admin.Room{Missing: "windows do not run in this instance", Does: new(windowsapi.API).Operations()}
 	}
-	w := &world{Browser: consoletest.New(t, admin.Parts{Common: common, Rooms: []admin.Room{room}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: windowsconsole.Pages, Runs: runs}}})}
+	w := &world{Browser: consoletest.New(t, admin.Parts{Trail: tabletrail.Memory(), Common: common, Rooms: []admin.Room{room}}, console.Parts{Parts: page.Parts{Base: base}, Systems: []console.System{{Pages: windowsconsole.Pages, Runs: runs}}})}
 	w.client, w.index = operation.Inside(w.API.Inside()), index
 	return w
 }
@@ -118,7 +119,10 @@ func TestAWindowIsLookedAtAndClosed(t *testing.T) {
 	if to := w.Confirm("/console/windows/close?batch=b1", nil); to != "/console/windows?done=windowclosed" {
 		t.Errorf("closing leads to %s", to)
 	}
-	w.Has(w.Page(one), "ready", "by hand")
+	w.Has(w.Page(one), "ready", "by hand", "Last changes", "ada: closeWindow")
+	w.Has(w.Page("/console/windows"), "Last changes", "ada: closeWindow b1")
+	w.send("b2", "ACTOR")
+	w.Has(w.Page("/console/windows/one?"+url.Values{"id": {w.id("b2")}}.Encode()), "Nobody changed it.")
 	if rec := w.Ask(http.MethodPost, "/console/windows/replay?"+url.Values{"id": {id}}.Encode(), url.Values{"key": {"k"}}); rec.Code != http.StatusConflict {
 		t.Errorf("what is not parked is replayed: %d %s", rec.Code, consoletest.Text(rec.Body.String()))
 	}
