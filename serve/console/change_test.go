@@ -221,6 +221,10 @@ func TestDeadLettersAreReplayedAndDiscarded(t *testing.T) {
 	w.Has(w.Page("/console/dead/replay?seq=1&system=delivery"), "Replay 1 dead letter?", "It is this one", "answered 422", "tidemill operations start dead.replay", "--seq=1", "POST /api/v1/operations?")
 	at := w.starts("/console/dead/replay?seq=1", nil)
 	w.Has(w.Page(at), "Replay of dead letters", "seq 1", "ada")
+	w.Has(w.Page("/console/dead/delivery/1"), "Operations on it", "Replay of dead letters of ada")
+	if strings.Contains(w.Page("/console/dead/delivery/2"), "Operations on it") {
+		t.Error("another dead letter has the operation too")
+	}
 	w.ends()
 	w.Has(w.Page(at), "done", "Changed 1")
 	w.Has(w.Page("/console/dead/replay?seq=1"), "No dead letter that this can be done to matches now.")

@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/serve/console/page"
 )
 
@@ -30,6 +32,7 @@ type deadPage struct {
 	All    bool       // no filter is set
 	Counts page.Part[books]
 	Groups page.Part[api.DeadGroups] // by cause, where no filter is set
+	Export string                    // all that match, as a file; empty: the caller may not, or there is nothing
 }
 
 // groupsShown is how many groups of dead letters the list shows, the largest.
@@ -65,6 +68,9 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 	}
 	q.Set("back", v.R.URL.RequestURI())
 	p.chosen = q
+	if len(p.Dead.Has.Items) > 0 && v.Caller.Rights.MayAny(caller.Operator) {
+		p.Export = page.Query(page.Address("dead", "export"), v.Unpaged())
+	}
 	if p.All && len(p.Dead.Has.Items) == 0 && v.May(api.GetAudit.ID) {
 		p.Counts = readBooks(v, "", false)
 	}
@@ -74,6 +80,18 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 		})
 	}
 	return &page.View{File: "dead", Live: v.Newest(), Title: "Dead letters", Section: "dead", Body: p}, nil
+}
+
+// exportDead is all dead letters that match, as a file. Viewers see lists, and take none with them.
+func exportDead(v *page.Visit) (*page.View, error) {
+	if !v.Caller.Rights.MayAny(caller.Operator) {
+		return nil, operation.Refuse(http.StatusForbidden, "An export needs the role %v, and %s has the role %v", caller.Operator, v.Caller.Name, v.Caller.Rights)
+	}
+	q := &api.DeadFilter{}
+	if err := page.Given(v.Unpaged(), api.ListDead.Description, q); err != nil {
+		return nil, err
+	}
+	return nil, page.Lines(v, "dead-letters.jsonl", api.ListDead, q)
 }
 
 func set(q url.Values, name, value string) {
@@ -103,7 +121,8 @@ type letterPage struct {
 	Original *page.Payload // as received, where it was edited
 	Changed  []page.Changed
 	Answer   *page.Payload
-	Explain  string // the page that explains its message
+	Explain  string          // the page that explains its message
+	Moved    []api.Operation // of the newest ones, that chose it by its number or id
 	Changes  *page.Part[[]api.Change]
 }
 
@@ -129,7 +148,7 @@ func showDeadLetter(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	p := &letterPage{Letter: l, Explain: page.ExplainAddress(l.System, page.OwnerOf(&l), l.ID)}
-	p.Changes = page.LastChanges(v, strconv.FormatInt(l.Seq, 10))
+	p.Changes, p.Moved = page.LastChanges(v, strconv.FormatInt(l.Seq, 10)), movedBy(v, &l)
 	for _, r := range reasons {
 		if r.Name == l.Reason {
 			p.Reason = r
@@ -144,6 +163,26 @@ func showDeadLetter(v *page.Visit) (*page.View, error) {
 		p.Answer = page.NewPayload(string(l.Row), "", "")
 	}
 	return &page.View{File: "letter", Title: "Dead letter " + strconv.FormatInt(l.Seq, 10), Section: "dead", Crumbs: []page.Link{{Text: "Dead letters", Href: page.Address("dead")}}, Body: p}, nil
+}
+
+// movedLooked is how many operations are looked at for those that chose a dead letter.
+const movedLooked = 50
+
+// movedBy are the operations that chose a dead letter by its number or its message's id: replays that go on, failed or
+// were stopped.
+func movedBy(v *page.Visit, l *api.DeadLetter) (all []api.Operation) {
+	if !v.May(api.ListOperations.ID) {
+		return nil
+	}
+	newest := page.Look(v, func(ctx context.Context) (operation.Paged[api.Operation], error) {
+		return api.ListOperations.Page(ctx, v.API, &api.OperationFilter{Page: operation.Page{Order: "newest", Limit: movedLooked}})
+	}) // the page of operations says why there are none
+	for _, o := range newest.Has.Items {
+		if f := &o.Filter; f.Queue == "" && (slices.Contains(f.Seq, l.Seq) || slices.Contains(f.IDs, l.ID)) && (f.System == "" || f.System == l.System) && (f.Pipeline == "" || f.Pipeline == l.Pipeline) {
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 func deadPayload(v *page.Visit) (*page.View, error) {

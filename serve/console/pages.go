@@ -67,6 +67,8 @@ func (c *Console) pages() *page.Set {
 			addDescription, changeDescription, removeDescription,
 		},
 		Downloads: []page.Page{
+			{Path: "dead/export", Show: exportDead},
+			{Path: "audit/export", Show: exportTrail},
 			{Path: "queues/{queue}/payload", Show: jobPayload},
 			{Path: "dead/{system}/{seq}/payload", Show: deadPayload},
 			{Path: "dead/{system}/{seq}/original", Show: deadOriginal},

@@ -19,6 +19,7 @@ type trailPage struct {
 	Entries page.Part[operation.Paged[api.TrailEntry]]
 	Active  []page.Link
 	Check   *page.Part[api.TrailCheck] // nil: it was not asked for
+	Export  string                     // all that match, as a file
 }
 
 func showTrail(v *page.Visit) (*page.View, error) {
@@ -34,6 +35,7 @@ func showTrail(v *page.Visit) (*page.View, error) {
 	p.Entries = page.Look(v, func(ctx context.Context) (operation.Paged[api.TrailEntry], error) {
 		return api.ListAuditTrail.Page(ctx, v.API, &p.Filter)
 	})
+	p.Export = page.Query(page.Address("audit", "export"), v.Unpaged())
 	p.Active = v.Active("who", "operation", "thing", "outcome", "since", "until")
 	if v.Query().Get("check") != "" {
 		ctx, cancel := context.WithTimeout(v.R.Context(), checkWithin)
@@ -42,6 +44,18 @@ func showTrail(v *page.Visit) (*page.View, error) {
 		p.Check = &page.Part[api.TrailCheck]{Has: c, Problem: page.Problem(err)}
 	}
 	return &page.View{File: "trail", Live: v.Newest() && v.Query().Get("check") == "", Title: "Audit trail", Section: "audit", Body: p}, nil
+}
+
+// exportTrail is all entries that match, as a file.
+func exportTrail(v *page.Visit) (*page.View, error) {
+	if err := v.Allowed("The audit trail", api.ListAuditTrail.ID); err != nil {
+		return nil, err
+	}
+	q := &api.TrailFilter{}
+	if err := page.Given(v.Unpaged(), api.ListAuditTrail.Description, q); err != nil {
+		return nil, err
+	}
+	return nil, page.Lines(v, "audit-trail.jsonl", api.ListAuditTrail, q)
 }
 
 // noted is a value that the trail noted, as text.

@@ -88,12 +88,17 @@ func lined(b []byte) []byte { return []byte(strings.TrimSuffix(readable(b), "\n"
 
 // Download answers with bytes that no browser shows.
 func (v *Visit) Download(name, text, base string) error {
+	v.asFile(fileName(name))
+	_, _ = v.W.Write(BytesOf(text, base)) // the browser is gone
+	return nil
+}
+
+// asFile has the browser keep the answer as a file, and show nothing of it.
+func (v *Visit) asFile(name string) {
 	h := v.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "sandbox")
-	h.Set("Content-Disposition", `attachment; filename="`+fileName(name)+`"`)
-	_, _ = v.W.Write(BytesOf(text, base)) // the browser is gone
-	return nil
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 }
 
 // fileName is a name for a file, whatever an id has in it.
