@@ -73,7 +73,7 @@ func testCRM(t *testing.T, vars map[string]string) {
 		t.Fatalf("retry: %d %s", code, body)
 	}
 	w.becomes("e3", "completed")
-	until(t, "the letter stays", func() bool { return dead() == "" })
+	until(t, "the letter stays", func() bool { return dead() == noneListed })
 	if _, body := w.app.of("club/e3"); !strings.HasPrefix(body, `{"event":`+anEvent("club", "e3", "order.paid", `{"total":12.50}`)+`,"profile":{"id":`) {
 		t.Errorf("the endpoint took %s", body)
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/tidemill/tidemill/systems"
 )
 
+// noneListed is a listing without anything.
+const noneListed = "{\"whole\":{\"items\":0}}\n"
+
 // aPartner is one that answers on loopback and remembers what it got.
 type aPartner struct {
 	*httptest.Server
@@ -209,7 +212,7 @@ func deliver(t *testing.T, vars map[string]string) {
 	replay := httptest.NewRequest("POST", "http://localhost/api/v1/dead/replay?all=true", nil)
 	in.byOperator(replay)
 	in.ServeHTTP(httptest.NewRecorder(), replay)
-	until(t, "the replay arrived", func() bool { return p.got(third) != "" && dead() == "" })
+	until(t, "the replay arrived", func() bool { return p.got(third) != "" && dead() == noneListed })
 
 	var health struct{ Status, Version string }
 	probe := get(in, "/healthz")

@@ -195,7 +195,7 @@ func TestASiteOfTheDatabase(t *testing.T) {
 			t.Errorf("%s shows %s", path, w.Body)
 		}
 	}
-	if all := get(r.Instance, "/api/v1/descriptions?kind=site").Body.String(); strings.Count(all, "\n") != 2 || !strings.Contains(all, r.path+":3") || !strings.Contains(all, "the database") {
+	if all := get(r.Instance, "/api/v1/descriptions?kind=site").Body.String(); strings.Count(all, "\n") != 3 || !strings.Contains(all, r.path+":3") || !strings.Contains(all, "the database") {
 		t.Errorf("sites: %s", all)
 	}
 

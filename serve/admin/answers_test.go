@@ -94,7 +94,13 @@ func asDescribed(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	texts := []string{w.Body.String()}
 	switch kind {
 	case operation.LinesType:
-		texts = lines(w.Body.String())
+		texts = strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+		if w.Body.Len() == 0 {
+			texts = nil
+		}
+		if r.Method == http.MethodGet && r.URL.Query().Get("follow") == "" && (len(texts) == 0 || len(texts) != len(lines(w.Body.String()))+1 && !strings.HasPrefix(texts[len(texts)-1], `{"problem":`)) {
+			t.Errorf("%s does not end by saying that it is whole: %s", r.URL, w.Body)
+		}
 	case "application/yaml", "text/plain; charset=utf-8", "text/html; charset=utf-8", "application/zstd":
 		texts = nil
 	}

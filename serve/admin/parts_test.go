@@ -3,6 +3,7 @@ package admin_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -60,6 +61,9 @@ func (d *desk) good(w *httptest.ResponseRecorder) string {
 	if w.Code != http.StatusOK {
 		d.Fatalf("answered %d: %s", w.Code, w.Body)
 	}
+	if w.Header().Get("Content-Type") == operation.LinesType {
+		return withoutEnd(w.Body.String())
+	}
 	return w.Body.String()
 }
 
@@ -73,12 +77,21 @@ func (d *desk) into(s string, v any) {
 	}
 }
 
-// lines are those of a listing.
+// lines are those of a listing, without the last one, which says that it is whole.
 func lines(s string) []string {
-	if s = strings.TrimSuffix(s, "\n"); s == "" {
+	if s = strings.TrimSuffix(withoutEnd(s), "\n"); s == "" {
 		return nil
 	}
 	return strings.Split(s, "\n")
+}
+
+// withoutEnd is a listing without the line that says that it is whole.
+func withoutEnd(s string) string {
+	all := strings.SplitAfter(s, "\n")
+	if last := len(all) - 2; last >= 0 && all[last] == fmt.Sprintf("{\"whole\":{\"items\":%d}}\n", last) {
+		return strings.Join(all[:last], "")
+	}
+	return s
 }
 
 // field is one of a JSON object.

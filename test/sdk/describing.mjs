@@ -45,7 +45,7 @@ export async function describing({ context, login, seen, failures, base, address
   await page.goto(`${base}descriptions/partner/${name}/change`)
   await seen(page, 'It is set, and not shown.', 'an address with a secret')
   if ((await page.content()).includes('a-secret-of-it')) failures.push('a form shows a secret')
-  const other = await fetch(`${address}/api/v1/descriptions/partner/${name}/change`, { method: 'POST', headers: { Authorization: 'Bearer ' + token, 'Content-Type': 'application/json' }, body: '{"timeout":"4s","workers":3}' })
+  const other = await fetch(`${address}/api/v1/descriptions/partner/${name}/change`, { method: 'POST', headers: { Authorization: 'Bearer ' + token, 'Content-Type': 'application/json', 'If-Match': '*' }, body: '{"timeout":"4s","workers":3}' })
   if (!other.ok) failures.push(`a change by somebody else is answered ${other.status}`)
   await field('timeout').fill('6s')
   await page.click('button:has-text("Change the partner")')

@@ -321,11 +321,11 @@ func (d *describer) answer(o *operation.Description) object {
 			"count":    d.schema(reflect.TypeFor[operation.Count]()),
 			"as_of":    object{"type": "string", "format": "date-time", "description": "When it was read."},
 		}}
-		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}, "application/json": object{"schema": paged}}
+		return object{operation.LinesType: object{"schema": d.lines(o.Gives)}, "application/json": object{"schema": paged}}
 	case o.Events:
 		return object{operation.EventsType: object{"schema": d.schema(o.Gives)}}
 	case o.Lines:
-		return object{operation.LinesType: object{"schema": d.schema(o.Gives)}}
+		return object{operation.LinesType: object{"schema": d.lines(o.Gives)}}
 	}
 	content := object{"application/json": object{"schema": d.schema(o.Gives)}}
 	if o.ID == "getProblem" {
@@ -335,6 +335,11 @@ func (d *describer) answer(o *operation.Description) object {
 		content["text/plain; charset=utf-8"] = object{"schema": object{"type": "string"}}
 	}
 	return content
+}
+
+// lines is the schema of a line of a listing.
+func (d *describer) lines(of reflect.Type) object {
+	return object{"anyOf": []any{d.schema(of), d.schema(reflect.TypeFor[operation.ListingEnd]())}}
 }
 
 // body is the schema of a request's body.
@@ -448,7 +453,7 @@ func (d *describer) document(all []operation.Handler) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
-			"The API for operators. A listing answers with one JSON object a line; one that is cut off ends with the line {\"problem\": …}. ",
+			"The API for operators. A listing answers with one JSON object a line. Its last line is {\"whole\": {\"items\": N}}, which no item can be taken for, or {\"problem\": …} where it could not go on; one without either was cut off, unless it goes on as long as somebody listens. ",
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+

@@ -107,6 +107,9 @@ func kindOf(s object) string {
 		}
 		return operation.Or(words)
 	}
+	if all, ok := s["anyOf"].([]any); ok { // of lines
+		return kindOf(all[0].(object))
+	}
 	if allowed, ok := s["enum"].([]string); ok {
 		return "`" + strings.Join(allowed, "`, `") + "`"
 	}

@@ -109,18 +109,29 @@ func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]by
 			return
 		}
 		defer body.Close()
+		live, ok := q.(Live)
+		whole := ok && live.Live()
+		items := 0
 		in := bufio.NewReaderSize(body, 256<<10)
 		for {
 			line, err := in.ReadBytes('\n')
-			if bytes.HasPrefix(line, []byte(`{"problem":`)) { // nothing that is listed begins so
-				said := cutOff{new(Problem)}
-				_ = json.Unmarshal(line, &said)
-				err = said.Problem
-			} else if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) && !yield(line, nil) {
+			switch {
+			case isEnd(line):
+				var end ListingEnd
+				if wrong := json.Unmarshal(line, &end); wrong == nil && end.Problem != nil {
+					err = end.Problem
+				}
+				whole = whole || end.Whole != nil && end.Whole.Items == items
+			case len(line) > 0 && (err == nil || errors.Is(err, io.EOF)):
+				if items++; !yield(line, nil) {
+					return
+				}
+			}
+			if errors.Is(err, io.EOF) && whole {
 				return
 			}
 			if errors.Is(err, io.EOF) {
-				return
+				err = errNotWhole
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("the listing was cut off: %w", err))
@@ -129,6 +140,9 @@ func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]by
 		}
 	}
 }
+
+// errNotWhole says why a listing is taken for one that was cut off.
+var errNotWhole = errors.New("its last line does not say that it is whole")
 
 // ask sends a request, and returns the body of an answer that is none of a problem, of the type
 // that is wanted, if any is.

@@ -141,6 +141,11 @@ func (d *Description) list() *Description {
 	if d.Paged() && !d.Gives.Implements(reflect.TypeFor[Keyed]()) {
 		panic(fmt.Sprintf("operation %s: its items have no key, and it is read in pages", d.ID))
 	}
+	for _, name := range endNames {
+		if shapeOf(d.Gives).fields[name] != nil {
+			panic(fmt.Sprintf("operation %s: an item with a member %q is taken for the end of the listing", d.ID, name))
+		}
+	}
 	return d
 }
 

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -118,8 +119,9 @@ func Write(w http.ResponseWriter, status int, kind string, v any) {
 // ends with the rights of its caller, and so does the listing: without a problem.
 type Live interface{ Live() bool }
 
-// By is the listing with who lists. Once it has begun, an error can only be its last line,
-// {"problem": …}, after which the answer is cut off. A page is made as a whole.
+// By is the listing with who lists. Its last line says that it is whole, {"whole": …}. Once it has
+// begun, an error can only be its last line, {"problem": …}, after which the answer is cut off. A page
+// is made as a whole.
 func (l Listing[Q, A]) By(list func(context.Context, *Q) (iter.Seq2[A, error], error)) Handler {
 	return l.CountedBy(list, nil)
 }
@@ -221,7 +223,10 @@ func (s *served) lines(w http.ResponseWriter, r *http.Request) error {
 			return out.cut(err)
 		}
 	}
-	return nil
+	if goesOn || r.Method == http.MethodHead {
+		return nil
+	}
+	return out.enc.Encode(ListingEnd{Whole: &Whole{out.n}})
 }
 
 // LinesType is the type of a listing.
@@ -269,12 +274,27 @@ func (l *lines) cut(err error) error {
 	if !ok {
 		problem = Refuse(http.StatusInternalServerError, "%v", err)
 	}
-	_ = l.enc.Encode(cutOff{problem})
+	_ = l.enc.Encode(ListingEnd{Problem: problem})
 	_ = l.flush.Flush()
 	panic(http.ErrAbortHandler)
 }
 
-// cutOff is the last line of a listing that could not go on.
-type cutOff struct {
-	Problem *Problem `json:"problem"`
+// ListingEnd is the last line of a listing: it is whole, or could not go on. A listing without it was
+// cut off, unless it goes on as long as somebody listens.
+type ListingEnd struct {
+	Whole   *Whole   `json:"whole,omitempty"`
+	Problem *Problem `json:"problem,omitempty"`
 }
+
+// Whole says that all of a listing was there.
+type Whole struct {
+	Items int `json:"items"` // lines before this one
+}
+
+// isEnd says whether a line is the last one: no item of a listing has a member that is called so.
+func isEnd(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(`{"whole":`)) || bytes.HasPrefix(line, []byte(`{"problem":`))
+}
+
+// endNames are the members of a ListingEnd.
+var endNames = []string{"whole", "problem"}
