@@ -187,7 +187,7 @@ func New(p Parts) *API {
 					a.fail(w, req, a.withNow(req, h.Description, err))
 				}
 			}
-			a.mux.HandleFunc(h.Pattern(), shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
+			a.mux.HandleFunc(operation.Pattern(h.Description), shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
 				if err := a.admit(w, req, h.Description); err != nil {

@@ -30,7 +30,7 @@ type description struct {
 var described = sync.OnceValue(func() *description {
 	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}, tagged: map[string]bool{}}
 	for _, h := range admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations() {
-		pattern := h.Pattern()
+		pattern := operation.Pattern(h.Description)
 		d.mux.Handle(pattern, http.NotFoundHandler())
 		d.tagged[pattern] = h.Tagged()
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })

@@ -31,7 +31,7 @@ func (a *API) discover(ctx context.Context, _ *operation.None) (api.Discovery, e
 	all := a.allowed(caller.From(ctx).Rights)
 	out := api.Discovery{Version: a.Version, Instance: a.This.ID, Systems: []string{}, May: ids(all),
 		Limits: api.Limits{Pages: operation.LimitsOfPages(), Bodies: bodies(all)},
-		Links:  api.Links{OpenAPI: api.GetOpenAPI.Full(), YAML: api.GetOpenAPIYAML.Full(), Me: api.GetMe.Full(), Stream: api.GetStream.Full()}}
+		Links:  api.Links{OpenAPI: operation.Full(api.GetOpenAPI.Description), YAML: operation.Full(api.GetOpenAPIYAML.Description), Me: operation.Full(api.GetMe.Description), Stream: operation.Full(api.GetStream.Description)}}
 	for _, s := range a.seen(ctx) {
 		out.Systems = append(out.Systems, s.Name)
 	}

@@ -15,7 +15,7 @@ func (a *API) withNow(r *http.Request, d *operation.Description, err error) erro
 		return err
 	}
 	rec := &recorder{kept: kept{Status: http.StatusOK}, header: http.Header{}}
-	a.inside(rec, d.Edits.From(r))
+	a.inside(rec, operation.From(d.Edits, r))
 	if rec.Status != http.StatusOK || rec.body.Len() > operation.MaxJSON {
 		return err
 	}

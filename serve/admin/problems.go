@@ -20,7 +20,7 @@ func listProblems(context.Context, *operation.None) (iter.Seq2[operation.Problem
 func getProblem(_ context.Context, q *api.OneProblem) (operation.ProblemKind, error) {
 	k, ok := operation.KindOf(q.Name)
 	if !ok {
-		return k, operation.Refuse(http.StatusNotFound, "no kind of problem is called %.120q: GET %s lists them", q.Name, api.ListProblems.Full())
+		return k, operation.Refuse(http.StatusNotFound, "no kind of problem is called %.120q: GET %s lists them", q.Name, operation.Full(api.ListProblems.Description))
 	}
 	return k, nil
 }

@@ -18,10 +18,10 @@ var (
 		"List the settings that a partner, a site or a handler can have, with what each is written like: what `tidemill config reference` says of the elements of their lists.").For(caller.Viewer)
 	AddDescription = operation.Act[DescriptionText, DescriptionChanged]("addDescription", "descriptions/{kind}/{name}/add",
 		"Make a partner, a site or a handler, in the database that instances share. The body has the settings that the file has for one (`tidemill config reference delivery.partners`), and is checked as the file is. Keys are kept as their SHA-256; other secrets are refused: name the variables that have them, which each instance needs. It answers when all instances have it in force, or after 10 seconds, and says which have not.")
-	ChangeDescription = operation.Act[DescriptionPatch, DescriptionChanged]("changeDescription", "descriptions/{kind}/{name}/change",
-		"Change what the database describes. The body is a merge patch (RFC 7396) of the description. It answers as an addition does.").Of(GetDescription.Description)
-	RemoveDescription = operation.Act[DescriptionRemoval, DescriptionChanged]("removeDescription", "descriptions/{kind}/{name}/remove",
-		"Remove what the database describes. It answers when no instance has it in force any more, and so nothing is sent to a partner that was removed, or after 10 seconds, and says which instances have not let go of it. What waits for a partner becomes dead letters.").Of(GetDescription.Description)
+	ChangeDescription = operation.Editing(operation.Act[DescriptionPatch, DescriptionChanged]("changeDescription", "descriptions/{kind}/{name}/change",
+		"Change what the database describes. The body is a merge patch (RFC 7396) of the description. It answers as an addition does."), GetDescription.Description)
+	RemoveDescription = operation.Editing(operation.Act[DescriptionRemoval, DescriptionChanged]("removeDescription", "descriptions/{kind}/{name}/remove",
+		"Remove what the database describes. It answers when no instance has it in force any more, and so nothing is sent to a partner that was removed, or after 10 seconds, and says which instances have not let go of it. What waits for a partner becomes dead letters."), GetDescription.Description)
 )
 
 // DescriptionsOf chooses descriptions.

@@ -20,14 +20,14 @@ var (
 		"End a pause or a draining.").For(caller.Operator).OfEach()
 	DrainQueue = operation.Act[OneQueue, Queue]("drainQueue", "queues/{name}/drain",
 		"Let a queue take no more jobs; what is there is worked on.").For(caller.Operator).OfEach()
-	SetQueue = operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
-		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator).OfEach().Of(GetQueue.Description)
+	SetQueue = operation.Editing(operation.Act[QueueChange, queue.Settings]("setQueue", "queues/{name}/settings",
+		"Merge a JSON object into the settings of a queue, as RFC 7396 has it: what it does not name stays, null takes away.").For(caller.Operator).OfEach(), GetQueue.Description)
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
 		"List jobs of a queue: those of a state, or all that have not ended. A page looks at 10,000 jobs at most that do not match, and for about 40 ms: it may end early, says so in looked, and goes on with next. A tenant's jobs that wait are found without looking at others, those apart that were put off or came back.").For(caller.Viewer).OfEach()
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
 		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
-	EditJob = operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
-		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach().Of(GetJob.Description)
+	EditJob = operation.Editing(operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
+		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach(), GetJob.Description)
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
 		"Let failed jobs wait again, as if they were added now.").For(caller.Operator).OfEach()
 	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",

@@ -93,6 +93,9 @@ type described struct {
 // Help is what a parameter is.
 func (d described) Help(p operation.Param) string { return p.Field.Tag.Get("help") }
 
+// Full is its path.
+func (d described) Full() string { return operation.Full(d.Description) }
+
 func (c *Console) showReference(v *page.Visit) (*page.View, error) {
 	type group struct {
 		Name string

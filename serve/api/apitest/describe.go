@@ -438,7 +438,7 @@ const page = "text/html; charset=utf-8"
 func (d *describer) document(all []operation.Handler) object {
 	paths := object{}
 	for _, h := range all {
-		path := h.Full()
+		path := operation.Full(h.Description)
 		if paths[path] == nil {
 			paths[path] = object{}
 		}

@@ -20,7 +20,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these need the header `" + operation.IfMatch + "`. " + matchText + "\n\nA read whose answer has an `ETag` takes the header `" + operation.IfNoneMatch + "`. " + noneMatchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
-		o := paths[h.Full()].(object)[strings.ToLower(h.Method)].(object)
+		o := paths[operation.Full(h.Description)].(object)[strings.ToLower(h.Method)].(object)
 		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s, %s.%s Cost: %s.\n\n", h.Method, cmp.Or(h.Path, operation.Prefix), h.Text, o["x-role"], forWhich(h.System), fresh(h.Fresh), o["x-cost"])
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")

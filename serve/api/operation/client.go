@@ -102,41 +102,44 @@ func (l Listing[Q, A]) Raw(ctx context.Context, c *Client, q *Q) iter.Seq2[[]byt
 
 // each asks for a listing, its lines as they came.
 func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		body, err := d.ask(ctx, c, q, "")
-		if err != nil {
-			yield(nil, err)
+	return func(yield func([]byte, error) bool) { eachLine(ctx, d, c, q, yield) }
+}
+
+// eachLine yields the lines of a listing; there is one of it for all types.
+func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func([]byte, error) bool) {
+	body, err := d.ask(ctx, c, q, "")
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	defer body.Close()
+	live, ok := q.(Live)
+	whole := ok && live.Live()
+	items := 0
+	in := bufio.NewReaderSize(body, 256<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		switch {
+		case isEnd(line):
+			var end ListingEnd
+			if wrong := json.Unmarshal(line, &end); wrong == nil && end.Problem != nil {
+				err = end.Problem
+			}
+			whole = whole || end.Whole != nil && end.Whole.Items == items
+		case len(line) > 0 && (err == nil || errors.Is(err, io.EOF)):
+			if items++; !yield(line, nil) {
+				return
+			}
+		}
+		if errors.Is(err, io.EOF) && whole {
 			return
 		}
-		defer body.Close()
-		live, ok := q.(Live)
-		whole := ok && live.Live()
-		items := 0
-		in := bufio.NewReaderSize(body, 256<<10)
-		for {
-			line, err := in.ReadBytes('\n')
-			switch {
-			case isEnd(line):
-				var end ListingEnd
-				if wrong := json.Unmarshal(line, &end); wrong == nil && end.Problem != nil {
-					err = end.Problem
-				}
-				whole = whole || end.Whole != nil && end.Whole.Items == items
-			case len(line) > 0 && (err == nil || errors.Is(err, io.EOF)):
-				if items++; !yield(line, nil) {
-					return
-				}
-			}
-			if errors.Is(err, io.EOF) && whole {
-				return
-			}
-			if errors.Is(err, io.EOF) {
-				err = errNotWhole
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("the listing was cut off: %w", err))
-				return
-			}
+		if errors.Is(err, io.EOF) {
+			err = errNotWhole
+		}
+		if err != nil {
+			yield(nil, fmt.Errorf("the listing was cut off: %w", err))
+			return
 		}
 	}
 }
@@ -279,9 +282,9 @@ func (d *Description) request(ctx context.Context, base string, q reflect.Value)
 	return req, nil
 }
 
-// From is a request for it with those parameters of another request that it has: for what is edited,
-// with the parameters of the edit.
-func (d *Description) From(r *http.Request) *http.Request {
+// From is a request for an operation with those parameters of another request that it has: for what is
+// edited, with the parameters of the edit.
+func From(d *Description, r *http.Request) *http.Request {
 	path, query := d.Path, url.Values{}
 	given, _ := url.ParseQuery(r.URL.RawQuery) // it was read
 	for _, p := range d.Params {

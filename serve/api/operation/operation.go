@@ -169,15 +169,18 @@ func describe(id, method, path, text string, asks, gives reflect.Type) *Descript
 	return d
 }
 
-// Full is its path, with {wildcards}.
-func (d *Description) Full() string { return Prefix + d.Path }
+// A method of Description is one of each operation too, a hundred times. These are functions.
 
-// Pattern is its route in a http.ServeMux: the path of discovery, which is Prefix, is of no other paths.
-func (d *Description) Pattern() string {
+// Full is the path of an operation, with {wildcards}.
+func Full(d *Description) string { return Prefix + d.Path }
+
+// Pattern is the route of an operation in a http.ServeMux: the path of discovery, which is Prefix, is of
+// no other paths.
+func Pattern(d *Description) string {
 	if d.Path == "" {
 		return d.Method + " " + Prefix + "{$}"
 	}
-	return d.Method + " " + d.Full()
+	return d.Method + " " + Full(d)
 }
 
 // Body is the parameter that is the body; nil: it has none.
@@ -298,8 +301,8 @@ func (o Operation[Q, A]) WithKey() Operation[Q, A] {
 	return o
 }
 
-// Of is an operation that edits what another one shows, of the same parameters.
-func (o Operation[Q, A]) Of(shows *Description) Operation[Q, A] {
+// Editing is an operation that edits what another one shows, of the same parameters.
+func Editing[Q, A any](o Operation[Q, A], shows *Description) Operation[Q, A] {
 	o.Edits = shows
 	return o
 }

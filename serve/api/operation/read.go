@@ -152,7 +152,7 @@ func (d *Description) readTag(given []string, f reflect.Value) error {
 	case len(given) == 0:
 		from := ""
 		if d.Edits != nil {
-			from = fmt.Sprintf(" of %s %s", d.Edits.Method, d.Edits.Full())
+			from = fmt.Sprintf(" of %s %s", d.Edits.Method, Full(d.Edits))
 		}
 		return Refuse(http.StatusPreconditionRequired, "%s changes what was read: send the ETag%s in the header If-Match, or If-Match: * to change whatever is there", d.ID, from)
 	case len(given) == 1 && given[0] == Whatever:
