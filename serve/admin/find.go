@@ -18,9 +18,11 @@ import (
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/state/queue"
+	"github.com/tidemill/tidemill/state/trail"
 )
 
 const (
@@ -132,7 +134,7 @@ func (a *API) lookups(ctx context.Context, q *api.FindQuery) (all []systemic, er
 	all = append(all, systemic{a.lookForLetters(q), ""})
 	if q.System == "" {
 		for _, l := range []answer.Lookup{a.lookForJobs(q), a.lookForQueue(q), a.lookForOwner(q), a.lookForOperation(q),
-			{Where: "requests", Not: "no store keeps the ids of requests: the log has them"}} {
+			a.lookForRequest(ctx, q)} {
 			all = append(all, systemic{l, ""})
 		}
 	}
@@ -316,6 +318,48 @@ func (a *API) lookForOwner(q *api.FindQuery) answer.Lookup {
 		p := all[i]
 		return []api.Thing{{Kind: "owner", Owner: p.Name, ID: p.ID.String(), Text: "project " + p.Name, Operation: api.ListProjects.ID, Parameters: map[string]string{}}}, nil
 	}}
+}
+
+// lookForRequest looks for what the audit trail has of a request of that id. The trail is not found by it: its newest
+// entries are looked at.
+func (a *API) lookForRequest(ctx context.Context, q *api.FindQuery) answer.Lookup {
+	const where = "requests"
+	switch {
+	case a.Trail == nil:
+		return answer.Lookup{Where: where, Not: "this instance has no database that keeps an audit trail: the log has the ids of requests"}
+	case !api.ListAuditTrail.May(caller.From(ctx).Rights):
+		return answer.Lookup{Where: where, Not: "the audit trail is for admins: the log has the ids of requests"}
+	}
+	return answer.Lookup{Where: fmt.Sprintf("requests, in the newest %d entries of the audit trail", changesLooked), Do: func(ctx context.Context) (hits []api.Thing, err error) {
+		f := trail.Filter{Back: true, Most: trailPage}
+		for looked := 0; looked < changesLooked; looked += f.Most {
+			entries, err := a.Trail.List(ctx, f)
+			if err != nil {
+				return hits, err
+			}
+			for i := range entries {
+				e := &entries[i]
+				if f.Beyond = e.Seq; e.Request == q.ID && len(hits) < findMost {
+					hits = append(hits, entryHit(e))
+				}
+			}
+			if len(entries) < f.Most {
+				break
+			}
+		}
+		return hits, nil
+	}}
+}
+
+// entryHit is an entry of the audit trail as a thing that is found.
+func entryHit(e *trail.Entry) api.Thing {
+	text := fmt.Sprintf("%s of %s by %s, %s", e.Operation, e.Thing, e.Who, e.Outcome)
+	if e.Thing == "" {
+		text = fmt.Sprintf("%s by %s, %s", e.Operation, e.Who, e.Outcome)
+	}
+	at := e.At.UTC()
+	return api.Thing{Kind: "audit_entry", ID: strconv.FormatUint(e.Seq, 10), Text: text, Operation: api.ListAuditTrail.ID,
+		Parameters: map[string]string{"operation": e.Operation, "since": at.Format(time.RFC3339Nano), "until": at.Add(time.Millisecond).Format(time.RFC3339Nano)}}
 }
 
 // lookForOperation looks for an operation of that id.

@@ -36,7 +36,7 @@ type FoundThings struct {
 
 // Thing is a thing that was found, or that another one is related to.
 type Thing struct {
-	Kind       string            `json:"kind"` // event, job, dead_letter, person, profile, order, window, entry, partner, queue, owner, operation, replay
+	Kind       string            `json:"kind"` // event, job, dead_letter, person, profile, order, window, entry, partner, queue, owner, operation, replay, audit_entry
 	System     string            `json:"system,omitempty"`
 	Owner      string            `json:"owner,omitempty"` // a site, a tenant, a project
 	ID         string            `json:"id"`

@@ -115,6 +115,9 @@ var things = map[string]func(map[string]string) string{
 	api.GetJob.ID: func(p map[string]string) string {
 		return page.JobAddress(&api.Job{Queue: p["name"], ID: p["id"], Tenant: p["tenant"]})
 	},
+	api.ListAuditTrail.ID: func(p map[string]string) string {
+		return page.Query(page.Address("audit"), url.Values{"operation": {p["operation"]}, "since": {p["since"]}, "until": {p["until"]}})
+	},
 	api.GetDescription.ID: func(p map[string]string) string { return descriptionAt(p["kind"], p["name"]) },
 	api.GetDead.ID:        func(p map[string]string) string { return page.OneDeadAddress(p["system"], p["letter"]) },
 	api.GetOperation.ID:   func(p map[string]string) string { return page.Address("operations", p["id"]) },

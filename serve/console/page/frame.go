@@ -151,6 +151,27 @@ func (v *View) TopicNames() string {
 	return strings.Join(names, " ")
 }
 
+// Fixed is a link to what the page shows now, where its filter says how long ago: in the link that is a time in
+// UTC, with an end, so that it shows the same tomorrow. Empty: no time of the filter is an age.
+func (v *View) Fixed() string {
+	q := v.Query()
+	s := api.Span{Since: q.Get("since"), Until: q.Get("until")}
+	if !isAge(s.Since) && !isAge(s.Until) {
+		return ""
+	}
+	at := v.At.UTC().Truncate(time.Second)
+	if s = s.Fixed(at); s.Until == "" {
+		s.Until = at.Format(time.RFC3339)
+	}
+	return v.Here("since", s.Since, "until", s.Until)
+}
+
+// isAge says whether a text of a filter is a time that is so and so long ago.
+func isAge(text string) bool {
+	s := api.Span{Since: text}
+	return s.Fixed(time.Unix(0, 0)) != s.Fixed(time.Unix(1, 0))
+}
+
 // Asked is a parameter of this page's address.
 func (v *View) Asked(name string) string { return v.Query().Get(name) }
 
