@@ -4,12 +4,11 @@
 package shrink
 
 import (
+	"compress/gzip"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/klauspost/compress/gzip"
 )
 
 // least is how many bytes an answer has that is worth it.
