@@ -35,10 +35,12 @@ func usualRates(t *testing.T) func() *config.Loaded {
 }
 
 var (
-	hold = operation.View[operation.None, operation.None]("hold", "hold", "Hold.").Costs(operation.Dear)
+	hold = operation.View[operation.None, operation.None]("hold", "hold", "Hold.")
 	all  = operation.List[pagedOf, keyedOf]("all", "all", "All.").For(caller.Viewer)
 	take = operation.Act[operation.None, operation.None]("take", "take", "Take events.").AsIngest()
 )
+
+func init() { operation.Costs(operation.Dear, hold.Description) }
 
 type (
 	pagedOf struct {

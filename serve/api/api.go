@@ -30,15 +30,15 @@ var (
 	GetStatus = operation.View[operation.None, Status]("getStatus", "status",
 		"Show the systems that run here, their pipelines and how they stand.").For(caller.Viewer).OfEach()
 	GetAudit = operation.View[AuditOf, Audits]("getAudit", "audit",
-		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach().Costs(operation.Dear)
+		"Read the books of all systems, or of one, and compare them: no event is missing where they balance.").For(caller.Viewer).OfEach()
 	GetConfig = operation.View[operation.None, operation.Document]("getConfig", "config",
-		"Show the configuration in force, as a file without secrets.").For(caller.Viewer).Costs(operation.Cheap)
+		"Show the configuration in force, as a file without secrets.").For(caller.Viewer)
 	GetDoctor = operation.View[operation.None, Findings]("getDoctor", "doctor",
-		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer).Costs(operation.Dear)
+		"Check that everything is in order, and say what to do where it is not.").For(caller.Viewer)
 	GetOpenAPI = operation.View[operation.None, operation.Document]("getOpenAPI", "openapi.json",
-		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Describe this API in OpenAPI 3.1.").For(caller.Viewer).OfEach()
 	GetOpenAPIYAML = operation.View[operation.None, operation.Document]("getOpenAPIYAML", "openapi.yaml",
-		"Describe this API in OpenAPI 3.1, as YAML: the same document as openapi.json.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Describe this API in OpenAPI 3.1, as YAML: the same document as openapi.json.").For(caller.Viewer).OfEach()
 	ListProjects = operation.List[operation.None, Project]("listProjects", "projects",
 		"List the projects.").For(caller.Viewer).OfEach()
 	ListKeys = operation.List[OneProject, IngestKey]("listKeys", "projects/{project}/keys",
@@ -55,7 +55,7 @@ var (
 
 // MakeBackup has every secret of the data folder in its answer.
 var MakeBackup = operation.Act[operation.None, operation.Document]("makeBackup", "backup",
-	"Make a backup of the data folder, as of one instant, while all goes on: an archive that tidemill restore takes. Its copy of the database lies in the data folder until it is sent.").WithSecret().Costs(operation.Dear)
+	"Make a backup of the data folder, as of one instant, while all goes on: an archive that tidemill restore takes. Its copy of the database lies in the data folder until it is sent.").WithSecret()
 
 // Span is a time.
 type Span struct {

@@ -15,7 +15,7 @@ var (
 	GroupDead = operation.View[GroupsOf, DeadGroups]("groupDead", "dead/groups",
 		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every ten seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
-		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
 	EditDead = operation.Editing(operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
 		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach(), GetDead.Description)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",

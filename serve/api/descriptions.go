@@ -13,7 +13,7 @@ var (
 	ListDescriptions = operation.List[DescriptionsOf, Description]("listDescriptions", "descriptions",
 		"List the partners, sites and handlers that are in force in this instance, and where each is described: in its file, where it is read-only, or in the database that instances share.").For(caller.Viewer)
 	GetDescription = operation.View[OneDescription, Description]("getDescription", "descriptions/{kind}/{name}",
-		"Show how a partner, a site or a handler is described. Its ETag is what the If-Match of a change is compared with; what the file describes has none.").For(caller.Viewer).Costs(operation.Cheap)
+		"Show how a partner, a site or a handler is described. Its ETag is what the If-Match of a change is compared with; what the file describes has none.").For(caller.Viewer)
 	ListDescriptionSettings = operation.List[KindOfDescription, DescriptionSetting]("listDescriptionSettings", "descriptions/{kind}",
 		"List the settings that a partner, a site or a handler can have, with what each is written like: what `tidemill config reference` says of the elements of their lists.").For(caller.Viewer)
 	AddDescription = operation.Act[DescriptionText, DescriptionChanged]("addDescription", "descriptions/{kind}/{name}/add",

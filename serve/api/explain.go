@@ -13,7 +13,7 @@ var (
 	Find = operation.View[FindQuery, FoundThings]("find", "find",
 		"Find everything that has an id: events of all systems, jobs, dead letters, persons, windows, partners, queues, owners, operations. It makes point look-ups only, all systems at once, each for half a second at most, and says where it looked, where not, and why.").For(caller.Viewer).OfEach()
 	Scan = operation.View[ScanQuery, Scanned]("scan", "find/scan",
-		"Look through the jobs of all queues and owners for a text in their ids, and in their headers and payloads where the caller may see payloads. One request reads up to 100,000 jobs, for two seconds at most; next goes on.").For(caller.Operator).OfEach().Costs(operation.Dear)
+		"Look through the jobs of all queues and owners for a text in their ids, and in their headers and payloads where the caller may see payloads. One request reads up to 100,000 jobs, for two seconds at most; next goes on.").For(caller.Operator).OfEach()
 	Explain = operation.View[OneEvent, Explanation]("explain", "explain",
 		"Explain the life of one event of a system: everything that happened to it, in order, its fate, what comes next, and what is no longer known. With format=text it is text to be pasted. It shows no payload.").For(caller.Viewer).OfEach()
 )

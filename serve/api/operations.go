@@ -16,7 +16,7 @@ var (
 	ListOperations = operation.List[OperationFilter, Operation]("listOperations", "operations",
 		"List operations: scheduled, running, and for 30 days those that have ended.").For(caller.Viewer).OfEach()
 	GetOperation = operation.View[OneOperation, Operation]("getOperation", "operations/{id}",
-		"Show one operation: progress, rate, failures.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Show one operation: progress, rate, failures.").For(caller.Viewer).OfEach()
 	StopOperation = operation.Act[OneOperation, Operation]("stopOperation", "operations/{id}/stop",
 		"Stop an operation. One that has not begun changes nothing; of one that runs, what is changed stays changed.").For(caller.Operator).OfEach()
 )

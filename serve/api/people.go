@@ -10,7 +10,7 @@ import (
 // Of people: who comes in, and what they may do.
 var (
 	GetMe = operation.View[operation.None, Me]("getMe", "me",
-		"Say who asks, and what they may do.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Say who asks, and what they may do.").For(caller.Viewer).OfEach()
 	SetMyPassword = operation.Act[MyPassword, Me]("setMyPassword", "me/password",
 		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer).OfEach()
 	ListMySessions = operation.List[operation.None, Session]("listMySessions", "me/sessions",

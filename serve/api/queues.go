@@ -25,7 +25,7 @@ var (
 	ListJobs = operation.List[JobFilter, Job]("listJobs", "queues/{name}/jobs",
 		"List jobs of a queue: those of a state, or all that have not ended. A page looks at 10,000 jobs at most that do not match, and for about 40 ms: it may end early, says so in looked, and goes on with next. A tenant's jobs that wait are found without looking at others, those apart that were put off or came back.").For(caller.Viewer).OfEach()
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
-		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach().Costs(operation.Cheap)
+		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach()
 	EditJob = operation.Editing(operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
 		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach(), GetJob.Description)
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",

@@ -48,8 +48,10 @@ func costOf(name string) Cost {
 	panic(fmt.Sprintf("%q is no cost", name))
 }
 
-// Costs is an operation that takes less or more than usual.
-func (o Operation[Q, A]) Costs(c Cost) Operation[Q, A] {
-	o.Cost = c
-	return o
+// Costs says of operations that they take less or more than usual. It is no method of theirs: a hundred
+// types would each have it.
+func Costs(c Cost, of ...*Description) {
+	for _, d := range of {
+		d.Cost = c
+	}
 }

@@ -24,7 +24,7 @@ var (
 	GetPersonByID = operation.View[PersonByID, Person]("getPersonByID", "persons/{id}",
 		"Show a person by the id of the person. One that was merged into another has none any more.").For(caller.Viewer)
 	GetEvent = operation.View[EventByID, StoredEvent]("getEvent", "events/{id}",
-		"Show a stored event by its id, as it is stored or as its sender calls it, under the person it belongs to.").For(caller.Viewer).Costs(operation.Cheap)
+		"Show a stored event by its id, as it is stored or as its sender calls it, under the person it belongs to.").For(caller.Viewer)
 	ListDefinitions = operation.List[api.InProject, Definition]("listDefinitions", "definitions",
 		"List the names of events and properties that were seen.").For(caller.Viewer)
 	ListWarnings = operation.List[WarningFilter, Warning]("listWarnings", "warnings",

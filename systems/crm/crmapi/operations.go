@@ -33,7 +33,7 @@ var (
 	StartReplay = operation.Act[ReplayStart, StartedReplay]("startReplay", "crm/replays",
 		"Let CRM's handlers run again for events of the sync log. It answers 201, or 200 where the replay was asked for before under the same id; a dry run is answered with a count.").For(caller.Operator)
 	GetReplay = operation.View[OneReplay, Replay]("getReplay", "crm/replays/{id}",
-		"Show how far a replay has come.").For(caller.Viewer).Costs(operation.Cheap)
+		"Show how far a replay has come.").For(caller.Viewer)
 	StopReplay = operation.Act[OneReplay, Replay]("stopReplay", "crm/replays/{id}/stop",
 		"Stop a replay: no more of its events are handled. One that has ended stays as it is.").For(caller.Operator)
 )

@@ -23,7 +23,7 @@ var (
 	FindDelivery = operation.View[DeliveryID, Delivery]("findDelivery", "delivery/events/{id}",
 		"Explain where an event is, of the one site that has it.").For(caller.Viewer)
 	GetDelivery = operation.View[DeliveryOf, Delivery]("getDelivery", "delivery/events/{site}/{id}",
-		"Explain where an event of a site is.").For(caller.Viewer).Costs(operation.Cheap)
+		"Explain where an event of a site is.").For(caller.Viewer)
 )
 
 // OnePartner names a partner.
