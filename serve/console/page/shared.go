@@ -74,10 +74,10 @@ func (v *Visit) Stands() (*api.Overview, error) {
 	})
 }
 
-// Queues are all queues, as they stood not longer ago than a second: however many look, they are read
+// Queues are all queues, as they stood not longer ago than two seconds: however many look, they are read
 // once. Who changes something sees that.
 func (v *Visit) Queues() Part[[]api.Queue] {
-	all, err := v.queues.of(v, activeFor, readWithin, func(ctx context.Context) ([]api.Queue, error) {
+	all, err := v.queues.of(v, queuesFor, readWithin, func(ctx context.Context) ([]api.Queue, error) {
 		var all []api.Queue
 		for q, err := range api.ListQueues.Each(ctx, v.API, &operation.None{}) {
 			if err != nil {
@@ -99,8 +99,12 @@ func (v *Visit) running() []api.Operation {
 	return all
 }
 
-// activeFor is how long queues, and the operations that are active, are shown to everybody.
-const activeFor = time.Second
+// How long what was read is shown to everybody: operations that are active, and queues, of which all
+// are counted.
+const (
+	activeFor = time.Second
+	queuesFor = 2 * time.Second
+)
 
 // mostActive is how many of them pages show.
 const mostActive = 5
