@@ -138,7 +138,7 @@ func TestAFilterThatThereIsNotIsRefused(t *testing.T) {
 	w.fill("")
 	for _, path := range []string{"dead?sytem=crm", "dead/delete?all=true&sytem=crm", "dead/replay?seq=1&pipline=p", "queues/q/jobs?stat=failed", "queues/q/remove?state=waiting&tennant=shop", "operations?stat=x", "owners?prefx=a"} {
 		rec := w.Ask("GET", "/console/"+path, nil)
-		if text := consoletest.Text(rec.Body.String()); rec.Code != 400 || !strings.Contains(text, "is no parameter: there are") || strings.Contains(rec.Body.String(), `name="preview"`) {
+		if text := consoletest.Text(rec.Body.String()); rec.Code != 400 || !strings.Contains(text, "is no parameter: did you mean") || strings.Contains(rec.Body.String(), `name="preview"`) {
 			t.Errorf("%s is answered %d: %s", path, rec.Code, text)
 		}
 	}
