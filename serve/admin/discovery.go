@@ -6,6 +6,7 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/rates"
 )
 
 // allowed are the operations for which rights suffice.
@@ -30,7 +31,7 @@ func ids(all []operation.Handler) []string {
 func (a *API) discover(ctx context.Context, _ *operation.None) (api.Discovery, error) {
 	all := a.allowed(caller.From(ctx).Rights)
 	out := api.Discovery{Version: a.Version, Instance: a.This.ID, Systems: []string{}, May: ids(all),
-		Limits: api.Limits{Pages: operation.LimitsOfPages(), Bodies: bodies(all)},
+		Limits: api.Limits{Pages: operation.LimitsOfPages(), Bodies: bodies(all), Rates: ratesIn(a.limits())},
 		Links:  api.Links{OpenAPI: operation.Full(api.GetOpenAPI.Description), YAML: operation.Full(api.GetOpenAPIYAML.Description), Me: operation.Full(api.GetMe.Description), Stream: operation.Full(api.GetStream.Description)}}
 	for _, s := range a.seen(ctx) {
 		out.Systems = append(out.Systems, s.Name)
@@ -42,6 +43,17 @@ func (a *API) discover(ctx context.Context, _ *operation.None) (api.Discovery, e
 		}
 	}
 	return out, nil
+}
+
+func ratesIn(l rates.Limits) api.RateLimits {
+	out := api.RateLimits{Dear: l.Dear, DearOfAll: l.DearOfAll}
+	if l.Reads.Rate > 0 {
+		out.Reads, out.ReadsBurst = l.Reads.Rate, l.Reads.Burst
+	}
+	if l.Changes.Rate > 0 {
+		out.Changes, out.ChangesBurst = l.Changes.Rate, l.Changes.Burst
+	}
+	return out
 }
 
 // bodies are the limits of what operations are sent.

@@ -47,6 +47,16 @@ func TestTheAPISaysNoMoreThanTheCallerMayKnow(t *testing.T) {
 	})
 }
 
+func TestTheAPISaysHowMuchEachMayAsk(t *testing.T) {
+	c := loaded(t)
+	c.Admin.Rates = config.Rates{Reads: 20, ReadsBurst: 60, ChangesBurst: 10, Dear: 1}
+	d := newDesk(t, admin.Parts{Config: constant(c)})
+	var got api.Discovery
+	if d.into(d.get(""), &got); got.Limits.Rates != (api.RateLimits{Reads: 20, ReadsBurst: 60, Dear: 1}) {
+		t.Errorf("rates are %+v", got.Limits.Rates)
+	}
+}
+
 func TestAnInstanceWithoutAConsoleHasNoReferenceForPeople(t *testing.T) {
 	d := newDesk(t, admin.Parts{Config: constant(loaded(t))})
 	c := loaded(t)

@@ -54,7 +54,7 @@ func TestAnswersAreZippedAndSecretsAreNot(t *testing.T) {
 		return w, string(b)
 	}
 	for _, path := range []string{"dead?limit=20", "dead", "openapi.json", "openapi.yaml", "dead/1"} {
-		plain := d.get(path)
+		plain := d.ask(http.MethodGet, path, "").Body.String()
 		w, said := ask(http.MethodGet, path, "")
 		if path == "dead?limit=20" { // it says when it was read
 			plain, said = plain[:len(plain)-100], said[:min(len(plain)-100, len(said))]
@@ -87,7 +87,7 @@ func TestAnswersAreZippedAndSecretsAreNot(t *testing.T) {
 			t.Errorf("%s has a secret and is a read", h.ID)
 		}
 	}
-	if w, _ := ask(http.MethodGet, "stream?topic=none", ""); w.Header().Get("Vary") != "" {
+	if w, _ := ask(http.MethodGet, "stream?topic=none", ""); strings.Contains(strings.Join(w.Header()["Vary"], " "), "Encoding") {
 		t.Errorf("a stream varies: %v", w.Header())
 	}
 }

@@ -38,6 +38,13 @@ func changes(d *operation.Description) bool {
 	return d.Method == http.MethodPost && !d.Ingest && !d.Reads
 }
 
+// exports says whether a request takes dead letters away: all that match, or in the form for other
+// programs. The trail has that too.
+func exports(d *operation.Description, r *http.Request) bool {
+	q := r.URL.Query()
+	return d.ID == api.ListDead.ID && (q.Get("format") == "export" || d.CostOf(q) == operation.Dear)
+}
+
 // entryFor is the entry of a request.
 func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {
 	e := a.entryBy(r, caller.From(r.Context()))
@@ -74,10 +81,11 @@ func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
 // trailed does a change, with what is asked for written before and what came of it after. Without
 // the first nothing is done.
 func (a *API) trailed(w http.ResponseWriter, r *http.Request, d *operation.Description, do func(http.ResponseWriter, *http.Request) error) error {
-	if !changes(d) {
+	if changes(d) {
+		defer a.standing.changed()
+	} else if !exports(d, r) {
 		return do(w, r)
 	}
-	defer a.standing.changed()
 	if a.Trail == nil {
 		return do(w, r)
 	}

@@ -93,6 +93,28 @@ func TestTheTrailHasWhoDidWhatFromWhereAndWhatCameOfIt(t *testing.T) {
 	}
 }
 
+func TestTheTrailHasExportsOfDeadLetters(t *testing.T) {
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Message: &tidemill.Message{ID: "1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Letters: letters, Trail: tabletrail.Memory()})
+	d.get("dead?limit=10") // a page is looked at
+	d.get("dead?max=5")
+	d.get("dead?format=export&limit=10&pipeline=p")
+	d.get("dead?pipeline=p") // all lines
+	var got []string
+	for _, e := range d.trailOf("") {
+		got = append(got, e.Operation+" "+e.Filter+" "+e.Outcome)
+	}
+	if want := []string{"listDead format=export&limit=10&pipeline=p done", "listDead pipeline=p done"}; !slices.Equal(got, want) {
+		t.Errorf("the trail has %q, want %q", got, want)
+	}
+}
+
 func TestTheTrailHasLoginsAndWhatSomebodyMayNotDo(t *testing.T) {
 	d := withTrail(t, tabletrail.Memory())
 	d.addUser("ada", "viewer")

@@ -25,6 +25,17 @@ type Discovery struct {
 type Limits struct {
 	Pages  operation.PageLimits `json:"pages"`
 	Bodies BodyLimits           `json:"bodies"`
+	Rates  RateLimits           `json:"rates"`
+}
+
+// RateLimits are what each caller may ask; what is left out has no limit. More is refused with 429.
+type RateLimits struct {
+	Reads        float64 `json:"reads_per_second,omitempty"`
+	ReadsBurst   int     `json:"reads_burst,omitempty"` // at once after a rest
+	Changes      float64 `json:"changes_per_second,omitempty"`
+	ChangesBurst int     `json:"changes_burst,omitempty"`
+	Dear         int     `json:"dear_at_once,omitempty"`        // requests that read much
+	DearOfAll    int     `json:"dear_of_all_at_once,omitempty"` // of all callers of this instance
 }
 
 // BodyLimits are the most bytes that bodies may have. A larger one is refused with 413.

@@ -17,8 +17,9 @@ local list, on = {}, ''
 local newest = tonumber(ARGV[7] or '') or q.n['end']
 local tenant, before, budget, passed = ARGV[8] or '', tonumber(ARGV[9] or ''), tonumber(ARGV[10] or 0), 0
 
--- Positions that one look passes over, and buckets with jobs of the state that it searches.
-local SEARCHED, PASSED = 8, 4096
+-- Buckets with jobs of the state that one look searches, and all that it passes over; and how many
+-- positions of a bucket are looked at together: a page has no more in most cases.
+local SEARCHED, PASSED, SOME = 8, 4096, 128
 
 -- sets are those that jobs of a state are in, or else those that they are not in.
 local function sets(state)
@@ -103,7 +104,7 @@ end
 
 if ARGV[3] == 'after' or ARGV[3] == 'before' then
   local at, most, sign, state = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[3] == 'after' and 1 or -1, ARGV[6]
-  -- follow leaves the positions that follow, in order.
+  -- follow leaves the positions that follow, in order, as texts counts them.
   local function follow(part)
     local rest = {}
     for _, pos in ipairs(part) do
@@ -111,8 +112,13 @@ if ARGV[3] == 'after' or ARGV[3] == 'before' then
       if sign * n > sign * at and n <= newest then rest[#rest + 1] = sign * n end
     end
     table.sort(rest) -- numbers, and without a function: that is most of the work
-    for i, n in ipairs(rest) do rest[i] = string.format('%d', sign * n) end
     return rest
+  end
+  -- texts are positions that follow left, from one to another.
+  local function texts(rest, from, to)
+    local part = {}
+    for i = from, min(to, #rest) do part[#part + 1] = string.format('%d', sign * rest[i]) end
+    return part
   end
   local function add(part)
     local recs = (tenant ~= '' or before) and recordsof(q, part)
@@ -137,11 +143,12 @@ if ARGV[3] == 'after' or ARGV[3] == 'before' then
       for _, pos in ipairs(inflow(flow, ARGV[4], sign, most)) do some[#some + 1] = pos end
     end
     some = follow(some)
-    local part = {unpack(some, 1, min(#some, most))}
+    local part = texts(some, 1, most)
     add(those(part, state)) -- some were removed, and lie there until they are passed over
     if on == '' and #some >= most then on = part[#part] end
   elseif state == 'leased' then
-    add(follow(call('HKEYS', q.k .. 'out'))) -- no more than engines work on
+    local rest = follow(call('HKEYS', q.k .. 'out')) -- no more than engines work on
+    add(texts(rest, 1, #rest))
   else
     local range, last, searched = sign > 0 and 'ZRANGEBYSCORE' or 'ZREVRANGEBYSCORE', sign > 0 and '+inf' or '-inf', 0
     local buckets = call(range, q.k .. 'buckets', floor(at / BUCKET), last, 'LIMIT', 0, PASSED)
@@ -149,7 +156,11 @@ if ARGV[3] == 'after' or ARGV[3] == 'before' then
     for i, b in ipairs(buckets) do
       if on ~= '' then break end
       if not without[i] then
-        add(those(follow(call('HKEYS', q.k .. 'j' .. b)), state))
+        local rest = follow(call('HKEYS', q.k .. 'j' .. b))
+        for from = 1, #rest, SOME do
+          if on ~= '' then break end
+          add(those(texts(rest, from, from + SOME - 1), state))
+        end
         searched = searched + 1
       end
       if on == '' and (searched == SEARCHED or i == PASSED) then on = string.format('%d', sign > 0 and (b + 1) * BUCKET - 1 or b * BUCKET) end
