@@ -468,7 +468,7 @@ func (d *describer) document(all []operation.Handler) object {
 			"parameters": object{
 				operation.IdempotencyKey: header(onceText, keyPattern, operation.IdempotencyKey, false),
 				operation.IfMatch:        header(matchText, `^("[!#-~]+"|\*)$`, operation.IfMatch, true),
-				operation.IfNoneMatch:    header(noneMatchText, `^(\*|(W/)?"[!#-~]*"(, ?(W/)?"[!#-~]*")*)$`, operation.IfNoneMatch, false),
+				operation.IfNoneMatch:    object{"name": operation.IfNoneMatch, "in": "header", "description": noneMatchText, "schema": object{"type": "string"}},
 			},
 			"headers":         object{"ETag": object{"description": tagText, "schema": object{"type": "string"}}},
 			"responses":       object{"Problem": object{"description": "It was not done, or not all of it.", "content": problem}},
