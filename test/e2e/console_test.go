@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +80,7 @@ delivery:
 `, corp.URL, providertest.Client, providertest.Secret, partner.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := process.New(t, []string{"delivery", "analytics", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, append(slices.Clone(unbound), "TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_BRIDGE_BROKER_LISTEN="+free(t), "TIDEMILL_WINDOWS_WINDOW=2s", "TIDEMILL_WINDOWS_SWEEP=200ms"))
+	in := process.New(t, []string{"delivery", "analytics", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=warn", "TIDEMILL_BRIDGE_BROKER_LISTEN=" + free(t), "TIDEMILL_WINDOWS_WINDOW=2s", "TIDEMILL_WINDOWS_SWEEP=200ms"})
 	in.Start()
 	corp.Set(func() { corp.Down = false })
 	for n := range 40 {

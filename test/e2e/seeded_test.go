@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,9 +35,6 @@ func newSeeded(t *testing.T) *seeded {
 	in.seed()
 	return in
 }
-
-// unbound lets callers ask as much as they like: these ask as fast as they can.
-var unbound = []string{"TIDEMILL_ADMIN_RATES_READS=0", "TIDEMILL_ADMIN_RATES_CHANGES=0", "TIDEMILL_ADMIN_RATES_DEAR=0", "TIDEMILL_ADMIN_RATES_DEAR_OF_ALL=0"}
 
 // newEmpty is one that has not begun.
 func newEmpty(t *testing.T) *seeded {
@@ -68,7 +64,7 @@ func newEmpty(t *testing.T) *seeded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &seeded{process.New(t, []string{"analytics", "delivery", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, append(slices.Clone(unbound), "TIDEMILL_LOG_LEVEL=error")), t}
+	return &seeded{process.New(t, []string{"analytics", "delivery", "crm", "windows", "bridge", "--config", file, "--project", "shop=" + key}, []string{"TIDEMILL_LOG_LEVEL=error"}), t}
 }
 
 // free is an address that nobody listens on.

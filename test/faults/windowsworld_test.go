@@ -167,7 +167,7 @@ func (w *windowsWorld) run(n int) []*process.Instance {
 		}
 		args = append(args, "--config", file)
 	}
-	env := []string{"TIDEMILL_ADMIN_RATES_READS=0"} // it is asked quickly
+	var env []string
 	for _, k := range slices.Sorted(maps.Keys(w.env)) {
 		env = append(env, k+"="+w.env[k])
 	}

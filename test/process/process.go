@@ -84,6 +84,10 @@ func New(t testing.TB, args, env []string) *Instance {
 	return in
 }
 
+// unbound lets callers ask as much as they like, unless a test says what they may: tests ask as fast as
+// they can.
+var unbound = []string{"TIDEMILL_ADMIN_RATES_READS=0", "TIDEMILL_ADMIN_RATES_CHANGES=0", "TIDEMILL_ADMIN_RATES_DEAR=0", "TIDEMILL_ADMIN_RATES_DEAR_OF_ALL=0"}
+
 // Start runs the binary and returns when it reports that it is ready.
 func (in *Instance) Start() {
 	in.t.Helper()
@@ -112,7 +116,7 @@ func (in *Instance) Begin() {
 		in.t.Fatal("it runs already")
 	}
 	cmd := exec.Command(path, in.args...)
-	cmd.Env = append(os.Environ(), in.env...)
+	cmd.Env = slices.Concat(os.Environ(), unbound, in.env)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	said := sync.OnceFunc(func() { close(ready) })
