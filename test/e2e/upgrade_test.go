@@ -137,7 +137,7 @@ func (in *seeded) has() map[string][]string {
 	in.t.Helper()
 	all := map[string][]string{}
 	for path, fields := range kept {
-		dec := json.NewDecoder(bytes.NewReader(in.shown(path)))
+		dec := json.NewDecoder(bytes.NewReader(in.listed(path)))
 		for dec.More() {
 			var v any
 			if err := dec.Decode(&v); err != nil {
@@ -239,7 +239,7 @@ func (in *seeded) storedOnce(ids []string) {
 	in.t.Helper()
 	(&instance{in.Instance, in.t}).settled()
 	found := map[string]int{}
-	dec := json.NewDecoder(bytes.NewReader(in.shown("events?project=shop&name=meanwhile")))
+	dec := json.NewDecoder(bytes.NewReader(in.listed("events?project=shop&name=meanwhile")))
 	for dec.More() {
 		var e struct {
 			ID string `json:"event_id"`
