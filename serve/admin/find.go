@@ -331,23 +331,13 @@ func (a *API) lookForRequest(ctx context.Context, q *api.FindQuery) answer.Looku
 		return answer.Lookup{Where: where, Not: "the audit trail is for admins: the log has the ids of requests"}
 	}
 	return answer.Lookup{Where: fmt.Sprintf("requests, in the newest %d entries of the audit trail", changesLooked), Do: func(ctx context.Context) (hits []api.Thing, err error) {
-		f := trail.Filter{Back: true, Most: trailPage}
-		for looked := 0; looked < changesLooked; looked += f.Most {
-			entries, err := a.Trail.List(ctx, f)
-			if err != nil {
-				return hits, err
+		err = a.newest(ctx, trail.Filter{}, func(e *trail.Entry) bool {
+			if e.Request == q.ID && len(hits) < findMost {
+				hits = append(hits, entryHit(e))
 			}
-			for i := range entries {
-				e := &entries[i]
-				if f.Beyond = e.Seq; e.Request == q.ID && len(hits) < findMost {
-					hits = append(hits, entryHit(e))
-				}
-			}
-			if len(entries) < f.Most {
-				break
-			}
-		}
-		return hits, nil
+			return true
+		})
+		return hits, err
 	}}
 }
 

@@ -273,8 +273,29 @@ func (a *API) checkTrail(ctx context.Context, _ *operation.None) (api.TrailCheck
 	return api.TrailCheck{Whole: len(c.Wrong) == 0, Entries: c.Entries, First: c.First, Last: c.Last, Head: c.Head, Wrong: slices.Concat([]string{}, c.Wrong)}, nil
 }
 
+// newest shows the newest entries that a filter chooses, the newest first, until it is told that they are enough:
+// changesLooked at most.
+func (a *API) newest(ctx context.Context, f trail.Filter, do func(*trail.Entry) (on bool)) error {
+	f.Back, f.Most = true, trailPage
+	for looked := 0; looked < changesLooked; looked += f.Most {
+		page, err := a.Trail.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if f.Beyond = page[i].Seq; !do(&page[i]) {
+				return nil
+			}
+		}
+		if len(page) < f.Most {
+			break
+		}
+	}
+	return nil
+}
+
 func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.Change, error], error) {
-	f := trail.Filter{Thing: q.Thing, Back: true}
+	f := trail.Filter{Thing: q.Thing}
 	if len(q.Operation) > 0 {
 		f.Thing = ""
 	}
@@ -289,20 +310,14 @@ func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.
 		return who.Rights.May(caller.Admin, "") || a.seenByAll(e.Operation) && (may.all() || may.of(a.systemChanged(e)))
 	}
 	var all []trail.Entry
-	for looked := 0; len(all) < q.Max && looked < changesLooked; looked += f.Most {
-		f.Most = trailPage
-		page, err := a.Trail.List(ctx, f)
-		if err != nil {
-			return nil, answer.Busy(err)
+	err := a.newest(ctx, f, func(e *trail.Entry) bool {
+		if meant(e) && sees(e) {
+			all = append(all, *e)
 		}
-		for _, e := range page {
-			if f.Beyond = e.Seq; len(all) < q.Max && meant(&e) && sees(&e) {
-				all = append(all, e)
-			}
-		}
-		if len(page) < f.Most {
-			break
-		}
+		return len(all) < q.Max
+	})
+	if err != nil {
+		return nil, answer.Busy(err)
 	}
 	return answer.Listed(all, func(e *trail.Entry) api.Change {
 		c := api.Change{At: e.At.UTC(), Who: e.Who, Operation: e.Operation, Thing: e.Thing, Outcome: e.Outcome}
