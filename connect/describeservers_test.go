@@ -37,7 +37,7 @@ func (s *sharing) open() *Instance {
 		s.t.Fatal(err)
 	}
 	load := func() (*config.Loaded, error) {
-		return systems.All().Settings().Load(config.Layers{File: path, Getenv: func(name string) string { return s.vars[name] }, Flags: map[string]string{"data": filepath.Join(filepath.Dir(path), "data"), "listen": "127.0.0.1:0"}})
+		return systems.All().Settings().Load(config.Layers{File: path, Getenv: func(name string) string { return s.vars[name] }, Flags: map[string]string{"data": filepath.Join(filepath.Dir(path), "data"), "listen": "127.0.0.1:0", "admin.rates.reads": "0"}})
 	}
 	c, err := load()
 	if err != nil {
