@@ -16,6 +16,8 @@ var standing = []promise{
 		"a page with a hundred queues asks once", 0, standsAll},
 	{"says in one look whose jobs wait in each queue",
 		"a list of owners over all queues asks once", 0, tenantsOfAll},
+	{"finds the deepest of many tenants, with many keys each",
+		"an operator sees who fills a queue, however many use it", 0, findsDeepest},
 	{"has a look at all queues fail that was given up",
 		"a page that nobody waits for asks for nothing", 0, looksEnd},
 }
@@ -141,6 +143,39 @@ func tenantsOfAll(b *bench) {
 	if len(got) > 0 {
 		b.Errorf("there are more: %+v", got)
 	}
+}
+
+// Tenants of two priorities, of keys of their own, and of so many keys that a store that reads some lists at a
+// time has to come again.
+func findsDeepest(b *bench) {
+	const tenants, keys = 150, 400
+	var ms []*tidemill.Message
+	for i := range tenants {
+		of := many(i%5+1, fmt.Sprintf("t%03d", i), 0)
+		if i == 77 {
+			of = many(keys, "t077", 0)
+		}
+		for n, m := range of {
+			m.Key = fmt.Append(nil, n)
+		}
+		ms = append(ms, of...)
+	}
+	b.addAll(ms)
+	deepest := func(want ...queue.Depth) {
+		b.Helper()
+		got, err := b.whole().Tenants(b.Context(), "q", 15)
+		if err != nil || len(got) != 15 {
+			b.Fatalf("%d tenants, %v", len(got), err)
+		}
+		for i, w := range want {
+			if got[i].Tenant != w.Tenant || got[i].Waiting != w.Waiting || got[i].Oldest.IsZero() {
+				b.Errorf("number %d is %+v, want %+v", i, got[i], w)
+			}
+		}
+	}
+	deepest(queue.Depth{Tenant: "t077", Waiting: keys}, queue.Depth{Tenant: "t004", Waiting: 5}, queue.Depth{Tenant: "t009", Waiting: 5})
+	b.add(queue.New, many(3, "t008", 1)...)
+	deepest(queue.Depth{Tenant: "t077", Waiting: keys}, queue.Depth{Tenant: "t008", Waiting: 7}, queue.Depth{Tenant: "t004", Waiting: 5})
 }
 
 func looksEnd(b *bench) {

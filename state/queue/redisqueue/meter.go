@@ -233,47 +233,58 @@ func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, e
 	return all, nil
 }
 
-// depths measures a queue: of the first tenants of each priority, the deepest.
+// tenantDepth is what waits of a tenant in a priority.
+type tenantDepth struct {
+	tenant   string
+	position string // of its oldest job
+	added    int64  // when that was added, in ms; -1: it has gone
+	waiting  int64
+}
+
+// depths measures a queue: of the first tenants of each priority, the deepest (0: all of them). Tenants
+// are counted some at a time, so that the work of queues is never behind a thousand of them; what is
+// told is of several moments, then.
 func (s *Store) depths(ctx context.Context, name string, tenants, deepest int) (priorities, of []queue.Depth, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
 	if len(s.tags) > 1 { // one has its jobs in all
 		deepest = 0
 	}
 	byPriority, byTenant := map[uint8]*queue.Depth{}, map[string]*queue.Depth{}
 	for shard := range s.tags {
-		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants), strconv.Itoa(deepest)).ToArray()
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		got, err := s.run(ctx, depthsScript, shard, name, strconv.Itoa(tenants)).ToArray()
 		if err != nil {
 			return nil, nil, failed(err, "measure queue %q", name)
 		}
-		for i := 0; i+3 < len(got); i += 4 {
-			p, err1 := got[i].AsInt64()
-			n, err2 := got[i+1].AsInt64()
-			ms, err3 := got[i+2].AsInt64()
-			each, err4 := got[i+3].ToArray()
-			if cmp.Or(err1, err2, err3, err4) != nil {
+		const columns = 5
+		if len(got) > columns { // a tenant may be in several priorities
+			deepest = 0
+		}
+		for ; len(got) >= columns; got = got[columns:] {
+			p, err1 := got[0].AsInt64()
+			n, err2 := got[1].AsInt64()
+			ms, err3 := got[2].AsInt64()
+			names, err4 := got[3].AsStrSlice()
+			behind, err5 := got[4].ToArray()
+			if cmp.Or(err1, err2, err3, err4, err5) != nil {
 				return nil, nil, reply("measure queues")
 			}
-			d := byPriority[uint8(p)]
-			if d == nil {
-				d = &queue.Depth{Priority: uint8(p)}
-				byPriority[d.Priority] = d
+			more(byPriority, uint8(p), queue.Depth{Priority: uint8(p), Waiting: n}, ms)
+			found, err := s.deepest(ctx, shard, name, p, names, deepest)
+			if err != nil {
+				return nil, nil, err
 			}
-			d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
-			for j := 0; j+2 < len(each); j += 3 {
-				tenant, err1 := each[j].ToString()
-				n, err2 := each[j+1].AsInt64()
-				ms, err3 := each[j+2].AsInt64()
-				if cmp.Or(err1, err2, err3) != nil {
+			for _, t := range found {
+				more(byTenant, t.tenant, queue.Depth{Tenant: t.tenant, Waiting: t.waiting}, t.added)
+			}
+			for i := 0; i+1 < len(behind); i += 2 {
+				tenant, err1 := behind[i].ToString()
+				n, err2 := behind[i+1].AsInt64()
+				if cmp.Or(err1, err2) != nil {
 					return nil, nil, reply("measure queues")
 				}
-				d := byTenant[tenant]
-				if d == nil {
-					d = &queue.Depth{Tenant: tenant}
-					byTenant[tenant] = d
-				}
-				d.Waiting, d.Oldest = d.Waiting+n, older(d.Oldest, ms)
+				more(byTenant, tenant, queue.Depth{Tenant: tenant, Waiting: n}, -1)
 			}
 		}
 	}
@@ -285,4 +296,77 @@ func (s *Store) depths(ctx context.Context, name string, tenants, deepest int) (
 		of = append(of, *d)
 	}
 	return priorities, of, nil
+}
+
+// more counts what waits to what is known of a priority or a tenant, and when its oldest was added.
+func more[K comparable](all map[K]*queue.Depth, of K, d queue.Depth, added int64) {
+	known := all[of]
+	if known == nil {
+		known = &queue.Depth{Priority: d.Priority, Tenant: d.Tenant}
+		all[of] = known
+	}
+	known.Waiting, known.Oldest = known.Waiting+d.Waiting, older(known.Oldest, added)
+}
+
+// deepest measures tenants of a priority of a queue, and keeps the deepest (0: all). Names are tenant,
+// position, ….
+func (s *Store) deepest(ctx context.Context, shard int, name string, priority int64, names []string, most int) ([]tenantDepth, error) {
+	all, err := s.count(ctx, shard, name, priority, names)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(t tenantDepth) bool { return t.waiting == 0 }) // taken meanwhile
+	if most > 0 && len(all) > most {
+		slices.SortFunc(all, func(a, b tenantDepth) int {
+			return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(a.tenant, b.tenant))
+		})
+		all = all[:most]
+	}
+	for some := range slices.Chunk(all, tenantsAtOnce) {
+		args := []string{name}
+		for _, t := range some {
+			args = append(args, t.position)
+		}
+		added, err := s.run(ctx, addedScript, shard, args...).AsIntSlice()
+		if err != nil {
+			return nil, failed(err, "measure queue %q", name)
+		}
+		if len(added) != len(some) {
+			return nil, reply("measure queues")
+		}
+		for i := range some {
+			some[i].added = added[i]
+		}
+	}
+	return all, nil
+}
+
+const (
+	tenantsAtOnce = 64  // of a script that counts
+	listsAtOnce   = 256 // in which it looks: tenants with many keys are counted by fewer at once
+)
+
+// count says how much waits of tenants in a priority of a queue. Names are tenant, position, ….
+func (s *Store) count(ctx context.Context, shard int, name string, priority int64, names []string) (all []tenantDepth, err error) {
+	for len(all) < len(names)/2 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		args := []string{name, strconv.FormatInt(priority, 10), strconv.Itoa(listsAtOnce)}
+		rest := names[2*len(all):]
+		for i := 0; i+1 < min(len(rest), 2*tenantsAtOnce); i += 2 {
+			args = append(args, rest[i])
+		}
+		got, err := s.run(ctx, countsScript, shard, args...).AsIntSlice()
+		if err != nil {
+			return nil, failed(err, "measure queue %q", name)
+		}
+		if len(got) == 0 || len(got) > len(rest)/2 {
+			return nil, reply("measure queues")
+		}
+		for i, n := range got {
+			all = append(all, tenantDepth{tenant: rest[2*i], position: rest[2*i+1], waiting: n})
+		}
+	}
+	return all, nil
 }

@@ -157,6 +157,10 @@ var (
 	tenantLua string
 	//go:embed depths.lua
 	depthsLua string
+	//go:embed counts.lua
+	countsLua string
+	//go:embed added.lua
+	addedLua string
 	//go:embed page.lua
 	pageLua string
 	//go:embed move.lua
@@ -179,6 +183,8 @@ var (
 	settingsScript = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, settingsLua)
 	standingScript = script(room, jobsLua, waitingLua, leavingLua, sweepLua, standingLua)
 	depthsScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, depthsLua)
+	countsScript   = script(room, jobsLua, waitingLua, waitsLua, countsLua)
+	addedScript    = script(room, jobsLua, waitsLua, addedLua)
 	tenantScript   = script(room, jobsLua, waitingLua, leavingLua, sweepLua, waitsLua, tenantLua)
 	pageScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, pageLua)
 	moveScript     = script(room, jobsLua, waitingLua, leavingLua, acceptLua, sweepLua, moveLua)
