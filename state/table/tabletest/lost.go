@@ -26,8 +26,8 @@ type Link interface {
 func Lost[Raw any](t *testing.T, link Link, far, near Harness[Raw]) {
 	t.Run("whose commit is not answered", func(t *testing.T) {
 		p := openPair(t, far, near)
-		const times = 12
-		for i := range times {
+		const times, most = 12, 200 // on a busy machine the link may heal before an answer was lost
+		for i := 0; i < times || i < most && p.number(t) == p.done && !t.Failed(); i++ {
 			var healing sync.WaitGroup
 			returned, before, lose := make(chan struct{}), p.number(t), new(sync.Once)
 			err := p.add(t.Context(), func() {
@@ -48,7 +48,7 @@ func Lost[Raw any](t *testing.T, link Link, far, near Harness[Raw]) {
 		}
 		p.check(t)
 		if p.found <= p.done {
-			t.Errorf("of %d commits without an answer none was done: it was not the answer that was lost", times)
+			t.Errorf("of %d commits without an answer none was done: it was not the answer that was lost", p.unknown)
 		}
 	})
 	t.Run("at any byte of the answers", func(t *testing.T) {
