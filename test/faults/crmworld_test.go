@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -231,20 +230,13 @@ type crmRecord struct {
 }
 
 // lines reads a listing.
-func lines[T any](w *crmWorld, path string) (all []T) {
+func lines[T any](w *crmWorld, path string) []T {
 	w.Helper()
 	status, b := w.api(http.MethodGet, path, "")
 	if status != http.StatusOK {
 		w.Fatalf("%s: %d %.300s", path, status, b)
 	}
-	for line := range bytes.Lines(b) {
-		var x T
-		if err := json.Unmarshal(line, &x); err != nil {
-			w.Fatalf("%s: %v: %.300s", path, err, line)
-		}
-		all = append(all, x)
-	}
-	return all
+	return itemsOf[T](w, path, b)
 }
 
 // crmLetter is a dead letter, as the API shows it.

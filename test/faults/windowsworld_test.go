@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -252,16 +251,9 @@ func (w *windowsWorld) windows() []windowsWindow {
 }
 
 // windowsLines reads a listing.
-func windowsLines[T any](w *windowsWorld, path string) (all []T) {
+func windowsLines[T any](w *windowsWorld, path string) []T {
 	w.Helper()
-	for line := range bytes.Lines(w.must(http.MethodGet, path)) {
-		var x T
-		if err := json.Unmarshal(line, &x); err != nil {
-			w.Fatalf("%s: %v: %.300s", path, err, line)
-		}
-		all = append(all, x)
-	}
-	return all
+	return itemsOf[T](w, path, w.must(http.MethodGet, path))
 }
 
 // audit reads the books; unbalanced ones are an answer too.

@@ -10,7 +10,9 @@ package faults
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -24,6 +26,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
@@ -284,4 +288,22 @@ func (w *world) metric(name, label string) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// itemsOf are the items of a listing of the API, whose last line has to say that they are all there.
+func itemsOf[T any](t testing.TB, path string, listing []byte) (all []T) {
+	t.Helper()
+	for line := range bytes.Lines(listing) {
+		var end operation.ListingEnd
+		if json.Unmarshal(line, &end) == nil && end.Whole != nil && end.Whole.Items == len(all) {
+			return all
+		}
+		var x T
+		if err := json.Unmarshal(line, &x); err != nil {
+			t.Fatalf("%s: %v: %.300s", path, err, line)
+		}
+		all = append(all, x)
+	}
+	t.Fatalf("%s: the listing was cut off after %d items: %.300s", path, len(all), listing)
+	return nil
 }
