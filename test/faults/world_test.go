@@ -27,12 +27,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemill/tidemill/serve/api/operation"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/test/process"
 )
 
