@@ -104,8 +104,8 @@ func List[Q, A any](ctx context.Context, e Env, c Asker, op operation.Listing[Q,
 }
 
 // Listed is list where the instance is known.
-func Listed[Q, A any](ctx context.Context, e Env, asJSON bool, a *Client, op operation.Listing[Q, A], q *Q, t *Table, row func(*A) []string) error {
-	if asJSON {
+func Listed[Q, A any](ctx context.Context, e Env, AsJSON bool, a *Client, op operation.Listing[Q, A], q *Q, t *Table, row func(*A) []string) error {
+	if AsJSON {
 		return PrintLines(ctx, e, a, op, q)
 	}
 	t.Out = e.Out
@@ -122,7 +122,7 @@ func Listed[Q, A any](ctx context.Context, e Env, asJSON bool, a *Client, op ope
 
 // PrintLines prints each line of a listing as it came.
 func PrintLines[Q, A any](ctx context.Context, e Env, a *Client, op operation.Listing[Q, A], q *Q) error {
-	out := asJSON(e.Out)
+	out := AsJSON(e.Out)
 	for line, err := range op.Raw(ctx, &a.Client, q) {
 		if err == nil {
 			_, err = out.Write(line)
@@ -145,7 +145,7 @@ func Address(server string) string {
 
 // PrintJSON prints a value as a line of JSON.
 func PrintJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(asJSON(w))
+	enc := json.NewEncoder(AsJSON(w))
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }

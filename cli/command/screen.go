@@ -46,9 +46,9 @@ func AsBytes(w io.Writer) io.Writer {
 	return w
 }
 
-// asJSON is where JSON is written: on a terminal what cannot be seen is escaped as JSON does,
+// AsJSON is where JSON is written: on a terminal what cannot be seen is escaped as JSON does,
 // which means the same; other programs get it as it is.
-func asJSON(w io.Writer) io.Writer {
+func AsJSON(w io.Writer) io.Writer {
 	if s, is := AsBytes(w).(*Screen); is {
 		return &Screen{To: s.To, Show: JsonRune}
 	}

@@ -119,7 +119,7 @@ func Logger(c config.Log, e Env, quiet bool) *slog.Logger {
 func LoggerAt(c config.Log, e Env, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(asJSON(e.Err), o))
+		return slog.New(slog.NewJSONHandler(AsJSON(e.Err), o))
 	}
 	return slog.New(slog.NewTextHandler(e.Err, o))
 }

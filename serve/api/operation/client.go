@@ -144,6 +144,29 @@ func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func(
 	}
 }
 
+// Print asks for what an operation answers, of whatever type, and writes it as it comes: a listing without its last
+// line, which has to say that it is whole. q is a pointer to its request.
+func Print(ctx context.Context, d *Description, c *Client, q any, to io.Writer) error {
+	if page, ok := q.(interface{ page() *Page }); d.Lines && !(ok && page.page().asked()) {
+		for line, err := range d.each(ctx, c, q) {
+			if err == nil {
+				_, err = to.Write(line)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	body, err := d.ask(ctx, c, q, "")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(to, body)
+	return err
+}
+
 // errNotWhole says why a listing is taken for one that was cut off.
 var errNotWhole = errors.New("its last line does not say that it is whole")
 

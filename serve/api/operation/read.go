@@ -87,6 +87,38 @@ func (d *Description) Parse(given url.Values, q any) error {
 	return nil
 }
 
+// Request is a request for an operation, a pointer to a struct, of the texts of its fields and of its body. A field
+// of the path has to be there.
+func Request(d *Description, fields url.Values, body io.Reader) (q any, err error) {
+	v := reflect.New(d.Asks)
+	if err := d.Parse(fields, v.Interface()); err != nil {
+		return nil, err
+	}
+	for i := range d.Params {
+		p := &d.Params[i]
+		f := v.Elem().FieldByIndex(p.Field.Index)
+		switch text := fields.Get(p.Name); {
+		case p.In == InPath && text == "":
+			return nil, fmt.Errorf("%s needs %s", d.ID, p.Name)
+		case p.In == InPath || p.In == InHeader:
+			f.SetString(text)
+		case p.In == InBody && body != nil:
+			if f.Kind() == reflect.Interface {
+				f.Set(reflect.ValueOf(body))
+				continue
+			}
+			all, err := io.ReadAll(body)
+			if err != nil {
+				return nil, err
+			}
+			if err := fill(f, all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v.Interface(), nil
+}
+
 // given are the parameters of a request: those of the URL, and of the form of a change.
 func (d *Description) given(r *http.Request) (url.Values, error) {
 	if d.Method == http.MethodPost && d.Body() == nil {
@@ -194,6 +226,11 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 	if err != nil {
 		return Refuse(http.StatusBadRequest, "%v", err)
 	}
+	return fill(f, body)
+}
+
+// fill reads a body into its field.
+func fill(f reflect.Value, body []byte) error {
 	if len(body) == 0 {
 		return Refuse(http.StatusBadRequest, "the request has no body, which would say what is asked for")
 	}
