@@ -8,14 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/sockets"
 	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // EventsType is the type of a stream of server-sent events.
 const EventsType = "text/event-stream"
 
-// takesWithin is how long a client may take nothing before its stream is cut.
-const takesWithin = 30 * time.Second
+const (
+	takesWithin = 30 * time.Second // how long a client may take nothing before its stream is cut
+	untaken     = 64 << 10         // bytes that the system keeps for a client that takes nothing
+)
 
 // Stream sends events as long as somebody listens, each with one A as its data.
 type Stream[Q, A any] struct{ *Description }
@@ -48,6 +51,7 @@ func (s Stream[Q, A]) By(send func(context.Context, *Q, *EventWriter) error) Han
 			return err
 		}
 		out := &EventWriter{Last: r.Header.Get("Last-Event-ID"), w: w, flush: http.NewResponseController(w), head: r.Method == http.MethodHead}
+		sockets.Of(r.Context()).Limit(untaken, takesWithin)
 		ctx, end := whileMay(r.Context())
 		defer end()
 		if err := send(ctx, q, out); err != nil && !out.begun {

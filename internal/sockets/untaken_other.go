@@ -1,0 +1,10 @@
+//go:build !linux
+
+package sockets
+
+import (
+	"net"
+	"time"
+)
+
+func closeUntaken(*net.TCPConn, time.Duration) {}
