@@ -112,12 +112,17 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 	case name == "overview":
 		return func(ctx context.Context) (e api.StreamEvent, err error) {
 			o, err := a.overview(ctx, nil)
+			o.AsOf = time.Time{} // that it is later is no news, here and below
+			for i := range o.Systems {
+				o.Systems[i].AsOf = nil
+			}
 			e.Overview = &o
 			return e, err
 		}, nil
 	case name == "dead" && a.deadLetters().Missing == "":
 		return func(ctx context.Context) (e api.StreamEvent, err error) {
 			g, err := a.groups(ctx, &api.GroupsOf{})
+			g.AsOf = time.Time{}
 			e.Dead = &g
 			return e, err
 		}, nil
@@ -142,7 +147,7 @@ func (a *API) topic(ctx context.Context, name string) (func(context.Context) (ap
 func (a *API) queueTopic(name string) func(context.Context) (api.StreamEvent, error) {
 	return func(ctx context.Context) (e api.StreamEvent, err error) {
 		q, err := a.statusOfQueue(ctx, name)
-		q.Settings = nil
+		q.Settings, q.Age = nil, 0 // when the oldest was added is there
 		e.Queue, e.Rates = &q, a.ratesOf(queueSeries+name)
 		return e, err
 	}

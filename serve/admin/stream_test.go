@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -24,6 +25,8 @@ import (
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
+	"github.com/tidemill/tidemill/state/deadletter"
+	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 )
@@ -122,6 +125,40 @@ func TestAStreamShowsTopicsLive(t *testing.T) {
 	})
 }
 
+// A page asks for itself again at each state that is sent: at rest there is none.
+func TestWhatStandsStillIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s := queues(t)
+		letters, err := tabledeadletter.Memory(deadletter.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "q", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "e"}}}); err != nil {
+			t.Fatal(err)
+		}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Letters: letters})
+		defer d.api.Close()
+		out := listen(t, d, t.Context(), "stream?topic=overview&topic=queue:q&topic=dead")
+		go func() {
+			time.Sleep(3 * time.Minute)
+			out.end()
+		}()
+		sent := map[string]int{}
+		for began := time.Now(); ; {
+			line, err := out.body.ReadString('\n')
+			if err != nil {
+				break
+			}
+			if name, is := strings.CutPrefix(line, "event: "); is && time.Since(began) > 90*time.Second { // rates are those of a minute
+				sent[strings.TrimSpace(name)]++
+			}
+		}
+		if len(sent) > 0 {
+			t.Errorf("what stood still was sent again: %v", sent)
+		}
+	})
+}
+
 // ends says how long a stream goes on.
 func (s *streamed) ends() time.Duration {
 	began := time.Now()
@@ -149,8 +186,14 @@ func TestAStreamEndsWithTheRightsOfItsCaller(t *testing.T) {
 				t.Fatalf("%v %v", resp, err)
 			}
 			out := &streamed{body: bufio.NewReader(resp.Body)}
-			for range 30 { // it goes on as long as nothing changes
-				out.event(t)
+			for beats := 0; beats < 3; { // it goes on as long as nothing changes
+				line, err := out.body.ReadString('\n')
+				if err != nil {
+					t.Fatalf("the stream ended: %v", err)
+				}
+				if line == ":\n" {
+					beats++
+				}
 			}
 			d.post(change, "")
 			if took := out.ends(); took > 5*time.Second {
@@ -348,9 +391,9 @@ func TestAClientThatTakesNothingHoldsUpNobody(t *testing.T) {
 		slow = append(slow, c)
 	}
 	var all sync.WaitGroup
-	for range 5 {
+	for i := range 5 {
 		all.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+admin.Prefix+"stream?topic=overview", nil)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+admin.Prefix+"stream?topic=queue:q", nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -363,9 +406,16 @@ func TestAClientThatTakesNothingHoldsUpNobody(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			out := &streamed{body: bufio.NewReader(resp.Body)}
-			for range 3 {
-				if _, _, e := out.event(t); e.Overview == nil {
-					t.Errorf("sent %+v", e)
+			for n := 0; ; n++ {
+				_, _, e := out.event(t)
+				if e.Queue == nil || e.Queue.Waiting >= 5 {
+					break
+				}
+				if i > 0 { // the first one makes what all see
+					continue
+				}
+				if err := s.Add(t.Context(), []*tidemill.Message{{To: "q", ID: fmt.Sprint("more", n)}}, nil); err != nil {
+					t.Error(err)
 				}
 			}
 		})

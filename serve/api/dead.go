@@ -82,7 +82,7 @@ type DeadGroups struct {
 	More   int         `json:"more,omitempty"`   // groups that are left out, as no more were asked for
 	Other  int         `json:"other"`            // dead letters that are in none of them
 	Looked int         `json:"looked,omitempty"` // how many of the newest were looked at, where a store does not count them all
-	AsOf   time.Time   `json:"as_of"`
+	AsOf   time.Time   `json:"as_of,omitzero"`   // left out in the topic
 }
 
 // DeadGroup is how many dead letters are there for the same cause.

@@ -19,7 +19,7 @@ var (
 
 // Overview is how all stands.
 type Overview struct {
-	AsOf       time.Time        `json:"as_of"`
+	AsOf       time.Time        `json:"as_of,omitzero"`     // left out in the topic, as each books_as_of
 	Instance   string           `json:"instance,omitempty"` // that answers
 	Version    string           `json:"version"`
 	Started    time.Time        `json:"started"`               // this instance

@@ -58,7 +58,7 @@ type Queue struct {
 	Completed  int64           `json:"completed"` // kept after their end
 	Failed     int64           `json:"failed"`    // kept after their end
 	Oldest     *time.Time      `json:"oldest_added_at,omitempty"`
-	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none
+	Age        float64         `json:"oldest_age_seconds"` // of the oldest that has not ended; 0: none, and in topics
 	Paused     bool            `json:"paused"`
 	Closed     bool            `json:"closed"`                 // being drained
 	Until      *time.Time      `json:"paused_until,omitempty"` // when it is meant to be resumed, as set at the pause
