@@ -28,7 +28,7 @@ func (p *Proof) claims() string {
 	if p.way() == "password" && CheckName(p.Name) == nil {
 		return p.Name
 	}
-	return "nobody"
+	return stranger
 }
 
 // wrong is the answer to every proof that is wrong: it does not say what of it.

@@ -133,37 +133,40 @@ func (g *Guard) endOf(ctx context.Context, s *access.Grant, now time.Time) (time
 
 // Enter implements Gate.
 func (g *Guard) Enter(w http.ResponseWriter, r *http.Request, by Proof) (caller.Caller, error) {
-	who, err := g.enter(w, r, by)
-	if err != nil {
-		g.refused.WithLabelValues(wrongLogin).Inc()
-		who = caller.Caller{Name: by.claims(), Via: by.way(), From: g.from(r)}
-	}
-	g.o.Told(r, Login{Who: who, Err: err})
-	if err != nil {
+	if err := g.enters(r); err != nil {
+		g.refused.WithLabelValues(noWay).Inc()
 		return caller.Caller{}, err
 	}
+	var who caller.Caller
+	s, err := g.prove(r, by)
+	if err == nil {
+		who, err = g.begin(w, r, s)
+	}
+	if err != nil {
+		g.tell(r, Login{Who: caller.Caller{Name: by.claims(), Via: by.way(), From: g.from(r)}, Err: err})
+		return caller.Caller{}, err
+	}
+	g.tell(r, Login{Who: who})
 	return who, nil
 }
 
-func (g *Guard) enter(w http.ResponseWriter, r *http.Request, by Proof) (who caller.Caller, err error) {
+// enters says why a request is none by which somebody could log in, whatever it proves.
+func (g *Guard) enters(r *http.Request) error {
 	if g.o.Store == nil {
-		return who, operation.Refuse(http.StatusForbidden, "this instance has no database that keeps sessions")
+		return errNoSessions()
 	}
-	err = g.openTo(r)
+	err := g.openTo(r)
 	if err == nil {
 		err = ourPage(r)
 	}
 	if err == nil && r.Method != http.MethodPost {
 		err = operation.Refuse(http.StatusMethodNotAllowed, "log in by POST")
 	}
-	if err != nil {
-		return who, err
-	}
-	s, err := g.prove(r, by)
-	if err != nil {
-		return who, err
-	}
-	return g.begin(w, r, s)
+	return err
+}
+
+func errNoSessions() error {
+	return operation.Refuse(http.StatusForbidden, "this instance has no database that keeps sessions")
 }
 
 // begin begins a session, in place of one that the request had.

@@ -142,26 +142,30 @@ func (g *Guard) signIn(r *http.Request, name string) (*provider.Provider, error)
 	case p == nil:
 		return nil, operation.Refuse(http.StatusNotFound, "no provider %.40q is configured (console.oidc)", name)
 	case g.o.Store == nil:
-		return nil, operation.Refuse(http.StatusForbidden, "this instance has no database that keeps sessions")
+		return nil, errNoSessions()
 	}
 	return p, g.openTo(r)
 }
 
 // Finish implements SignIn.
 func (g *Guard) Finish(w http.ResponseWriter, r *http.Request, name string) (string, error) {
-	who := caller.Caller{Name: "nobody", Via: byProvider, From: g.from(r)}
-	b, s, err := g.finish(w, r, name)
+	p, err := g.signIn(r, name)
+	if err != nil {
+		g.refused.WithLabelValues(noWay).Inc()
+		return "", err
+	}
+	who := caller.Caller{Name: stranger, Via: byProvider, From: g.from(r)}
+	b, s, err := g.finish(w, r, name, p)
 	if s != nil {
 		who.Name = s.Name
 	}
 	if err == nil {
-		who, err = g.begin(w, r, s)
+		var in caller.Caller
+		if in, err = g.begin(w, r, s); err == nil {
+			who = in
+		}
 	}
-	if err != nil {
-		g.refused.WithLabelValues(wrongLogin).Inc()
-	}
-	g.o.Told(r, Login{Who: who, Err: err})
-	if err != nil {
+	if g.tell(r, Login{Who: who, Err: err}); err != nil {
 		return "", err
 	}
 	return b.Back, nil
@@ -169,11 +173,7 @@ func (g *Guard) Finish(w http.ResponseWriter, r *http.Request, name string) (str
 
 // finish is the session, not yet begun, of who comes back from a provider. With an error there is
 // one, if it is known who it was.
-func (g *Guard) finish(w http.ResponseWriter, r *http.Request, name string) (*begun, *access.Grant, error) {
-	p, err := g.signIn(r, name)
-	if err != nil {
-		return nil, nil, err
-	}
+func (g *Guard) finish(w http.ResponseWriter, r *http.Request, name string, p *provider.Provider) (*begun, *access.Grant, error) {
 	from := "from " + network(g.from(r))
 	if wait := g.tries.begin(from); wait > 0 {
 		return nil, nil, slow(wait)

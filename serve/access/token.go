@@ -35,12 +35,13 @@ const (
 	elsewhere  = "elsewhere"
 	noSession  = "no_session"
 	wrongLogin = "wrong_login"
+	noWay      = "no_way" // a login that no way in is open to, whatever it proves
 )
 
 func newRefused(to prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tidemill_api_refused_total",
-		Help: "Requests to the API that were not let in: without a token, with a wrong one, slowed because their sender tries many, from elsewhere (another site's page; with --no-auth another machine or a proxy), of a session that is over, or a login that was refused."}, []string{"reason"})
-	for _, reason := range []string{noToken, wrongToken, slowed, elsewhere, noSession, wrongLogin} {
+		Help: "Requests to the API that were not let in: without a token, with a wrong one, slowed because their sender tries many, from elsewhere (another site's page; with --no-auth another machine or a proxy), of a session that is over, a login that was refused, or one that no way in is open to (from another site or host, or at a provider that is not configured)."}, []string{"reason"})
+	for _, reason := range []string{noToken, wrongToken, slowed, elsewhere, noSession, wrongLogin, noWay} {
 		c.WithLabelValues(reason)
 	}
 	if to != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -169,7 +170,7 @@ func (a *API) refusedBy(r *http.Request, d *operation.Description, err error) {
 	}
 }
 
-// loggedIn writes a login, one that was refused, or a logout.
+// loggedIn writes a login, one that was refused, or a logout; and how many more were refused.
 func (a *API) loggedIn(r *http.Request, l access.Login) {
 	if a.Trail == nil {
 		return
@@ -182,6 +183,9 @@ func (a *API) loggedIn(r *http.Request, l access.Login) {
 		if end.Outcome, end.Detail = trail.Failed, l.Err.Error(); ok {
 			end.Outcome, end.Status = trail.Refused, p.Status
 		}
+	}
+	if l.More > 0 {
+		end.Detail = strings.TrimSpace(fmt.Sprintf("%s (%d more from this address were refused since the last one that stands here)", end.Detail, l.More))
 	}
 	a.wrote(r, e, end)
 }
