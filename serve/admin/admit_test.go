@@ -206,7 +206,7 @@ func TestWrongTokensAreCountedAndSlowedAndTheRightOnePasses(t *testing.T) {
 				counts[l.GetValue()] = m.GetCounter().GetValue()
 			}
 		}
-		if want := map[string]float64{"elsewhere": 0, "no_session": 0, "no_token": 1, "slowed": 990, "wrong_login": 0, "wrong_token": 11}; !maps.Equal(counts, want) {
+		if want := map[string]float64{"elsewhere": 0, "no_session": 0, "no_token": 1, "no_way": 0, "slowed": 990, "wrong_login": 0, "wrong_token": 11}; !maps.Equal(counts, want) {
 			t.Errorf("refusals %v, want %v", counts, want)
 		}
 		d.logged("wrong tokens or keys from one address", "what=tokens", "sender=192.0.2.1/32", "system=api")

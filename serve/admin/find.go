@@ -26,10 +26,11 @@ import (
 )
 
 const (
-	lookupWithin  = 500 * time.Millisecond // each look-up
-	findWithin    = 2 * time.Second        // all of them
-	lookupsAtOnce = 8
-	findMost      = 100 // hits of a look-up
+	lookupWithin   = 500 * time.Millisecond // each look-up
+	findWithin     = 2 * time.Second        // all of them
+	lookupsAtOnce  = 8
+	findMost       = 100  // hits of a look-up
+	requestsLooked = 2000 // entries of the audit trail that are looked at for a request
 )
 
 // finding is what the API does of any one thing.
@@ -330,8 +331,8 @@ func (a *API) lookForRequest(ctx context.Context, q *api.FindQuery) answer.Looku
 	case !api.ListAuditTrail.May(caller.From(ctx).Rights):
 		return answer.Lookup{Where: where, Not: "the audit trail is for admins: the log has the ids of requests"}
 	}
-	return answer.Lookup{Where: fmt.Sprintf("requests, in the newest %d entries of the audit trail", changesLooked), Do: func(ctx context.Context) (hits []api.Thing, err error) {
-		err = a.newest(ctx, trail.Filter{}, func(e *trail.Entry) bool {
+	return answer.Lookup{Where: fmt.Sprintf("requests, in the newest %d entries of the audit trail", requestsLooked), Do: func(ctx context.Context) (hits []api.Thing, err error) {
+		_, err = a.newest(ctx, trail.Filter{}, requestsLooked, func(e *trail.Entry) bool {
 			if e.Request == q.ID && len(hits) < findMost {
 				hits = append(hits, entryHit(e))
 			}

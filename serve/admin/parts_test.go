@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func lines(s string) []string {
 // withoutEnd is a listing without the line that says that it is whole.
 func withoutEnd(s string) string {
 	all := strings.SplitAfter(s, "\n")
-	if last := len(all) - 2; last >= 0 && all[last] == fmt.Sprintf("{\"whole\":{\"items\":%d}}\n", last) {
+	if last := len(all) - 2; last >= 0 && regexp.MustCompile(fmt.Sprintf(`^\{"whole":\{"items":%d(,"looked":\d+)?\}\}\n$`, last)).MatchString(all[last]) {
 		return strings.Join(all[:last], "")
 	}
 	return s

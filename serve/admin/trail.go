@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
-	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/trail"
 )
 
@@ -31,7 +28,7 @@ const (
 	trailEnd  = 5 * time.Second // that writing an end may take, after the client is gone too
 	trailPage = 500             // entries read at once
 
-	changesLooked = 2000 // entries that are looked at for the last changes
+	opLogin, opLogout = "login", "logout" // what entries are of that no operation made
 )
 
 // changes says whether an operation is a person's change, which the trail has.
@@ -176,8 +173,8 @@ func (a *API) loggedIn(r *http.Request, l access.Login) {
 		return
 	}
 	e, end := a.entryBy(r, l.Who), trail.End{Outcome: trail.Done}
-	if e.Operation = "login"; l.Out {
-		e.Operation = "logout"
+	if e.Operation = opLogin; l.Out {
+		e.Operation = opLogout
 	}
 	if p, ok := errors.AsType[*operation.Problem](l.Err); l.Err != nil {
 		if end.Outcome, end.Detail = trail.Failed, l.Err.Error(); ok {
@@ -275,95 +272,4 @@ func (a *API) checkTrail(ctx context.Context, _ *operation.None) (api.TrailCheck
 		return api.TrailCheck{}, answer.Busy(err)
 	}
 	return api.TrailCheck{Whole: len(c.Wrong) == 0, Entries: c.Entries, First: c.First, Last: c.Last, Head: c.Head, Wrong: slices.Concat([]string{}, c.Wrong)}, nil
-}
-
-// newest shows the newest entries that a filter chooses, the newest first, until it is told that they are enough:
-// changesLooked at most.
-func (a *API) newest(ctx context.Context, f trail.Filter, do func(*trail.Entry) (on bool)) error {
-	f.Back, f.Most = true, trailPage
-	for looked := 0; looked < changesLooked; looked += f.Most {
-		page, err := a.Trail.List(ctx, f)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if f.Beyond = page[i].Seq; !do(&page[i]) {
-				return nil
-			}
-		}
-		if len(page) < f.Most {
-			break
-		}
-	}
-	return nil
-}
-
-func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.Change, error], error) {
-	f := trail.Filter{Thing: q.Thing}
-	if len(q.Operation) > 0 {
-		f.Thing = ""
-	}
-	meant := func(e *trail.Entry) bool {
-		return len(q.Operation) == 0 || slices.Contains(q.Operation, e.Operation) && (q.Thing == "" || e.Thing == q.Thing || strings.HasPrefix(e.Thing, q.Thing+"/"))
-	}
-	if q.Max == 0 {
-		q.Max = 20
-	}
-	who, may := caller.From(ctx), sightOf(ctx)
-	sees := func(e *trail.Entry) bool { // logins, users and tokens are for admins
-		return who.Rights.May(caller.Admin, "") || a.seenByAll(e.Operation) && (may.all() || may.of(a.systemChanged(e)))
-	}
-	var all []trail.Entry
-	err := a.newest(ctx, f, func(e *trail.Entry) bool {
-		if meant(e) && sees(e) {
-			all = append(all, *e)
-		}
-		return len(all) < q.Max
-	})
-	if err != nil {
-		return nil, answer.Busy(err)
-	}
-	return answer.Listed(all, func(e *trail.Entry) api.Change {
-		c := api.Change{At: e.At.UTC(), Who: e.Who, Operation: e.Operation, Thing: e.Thing, Outcome: e.Outcome}
-		if slices.Contains(settingQueues, e.Operation) {
-			c.Before, c.After = settingsIn(e.Before), settingsIn(e.After)
-		}
-		return c
-	}), nil
-}
-
-// settingQueues are operations whose entries have the settings of a queue.
-var settingQueues = []string{api.SetQueue.ID, api.PauseQueue.ID, api.ResumeQueue.ID, api.DrainQueue.ID}
-
-// settingsIn reads what an entry has of a queue's settings; nil: nothing, or not all of them.
-func settingsIn(text string) *queue.Settings {
-	var s queue.Settings
-	if json.Unmarshal([]byte(text), &s) != nil {
-		return nil
-	}
-	return &s
-}
-
-// systemChanged is the system that a change was of; empty: not known, or of all.
-func (a *API) systemChanged(e *trail.Entry) string {
-	i := slices.IndexFunc(a.does, func(h operation.Handler) bool { return h.ID == e.Operation })
-	if i < 0 {
-		return ""
-	}
-	d := a.does[i]
-	if d.System != operation.Each {
-		return d.System
-	}
-	of, _ := url.ParseQuery(e.Filter)
-	name := cmp.Or(of.Get("queue"), of.Get("pipeline"), a.queueOf(of.Get("partner")))
-	if strings.HasPrefix(d.Path, "queues/{name}/") {
-		name = e.Thing
-	}
-	return a.systemOf(name)
-}
-
-// seenByAll says whether everybody may know of changes by an operation: those of people they may not.
-func (a *API) seenByAll(id string) bool {
-	people := a.people()[1].Does
-	return slices.ContainsFunc(a.does, func(h operation.Handler) bool { return h.ID == id }) && !slices.ContainsFunc(people, func(h operation.Handler) bool { return h.ID == id })
 }

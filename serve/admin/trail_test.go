@@ -264,8 +264,11 @@ func TestEverybodySeesTheLastChangesOfThingsAndNotOfPeople(t *testing.T) {
 	if all := lines(got); len(all) != 2 || d.field(all[0], "operation") != "resumeQueue" || d.field(all[1], "who") != "key:admin" || strings.Contains(got, "127.0.0.1") {
 		t.Errorf("a viewer sees %s", got)
 	}
-	if all := lines(d.get("changes")); len(all) != 4 {
+	if all := lines(d.get("changes")); len(all) != 3 {
 		t.Errorf("an admin sees %q", all)
+	}
+	if all := lines(d.get("changes?operation=login")); len(all) != 1 || d.field(all[0], "who") != "ada" {
+		t.Errorf("of logins an admin sees %q", all)
 	}
 	if all := lines(d.get("changes?thing=q&max=1")); len(all) != 1 || d.field(all[0], "operation") != "resumeQueue" {
 		t.Errorf("of q there are %q", all)

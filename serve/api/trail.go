@@ -17,7 +17,7 @@ var (
 	CheckAuditTrail = operation.View[operation.None, TrailCheck]("checkAuditTrail", "audit-trail/check",
 		"Read all of the audit trail, and say whether something in it was changed or taken away.")
 	ListChanges = operation.List[ChangesOf, Change]("listChanges", "changes",
-		"List the last changes by people, or those of one thing.").For(caller.Viewer).OfEach()
+		"List the last changes by people, or those of one thing. Where very many entries of the audit trail are none that the caller may see, the last line says in looked how many were looked at: older ones were not.").For(caller.Viewer).OfEach()
 )
 
 // TrailFilter chooses entries of the audit trail.
@@ -69,7 +69,7 @@ type TrailCheck struct {
 // ChangesOf chooses changes.
 type ChangesOf struct {
 	Thing     string   `query:"thing" help:"Only changes of this: the name of a queue, of a pipeline, of a project; beside operation also of what is in it, as a key of a project." placeholder:"NAME"`
-	Operation []string `query:"operation" help:"Only changes by these operations: pausePipeline. Of the newest 2,000 entries of the audit trail." placeholder:"NAME"`
+	Operation []string `query:"operation" help:"Only changes by these operations: pausePipeline; of login and logout, which are no changes, too." placeholder:"NAME"`
 	Max       int      `query:"max" bounds:"1-100" help:"At most so many, the newest first, up to 100. Default: 20." short:"n"`
 }
 

@@ -1,11 +1,15 @@
 package console_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/caller"
+	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/state/trail"
 )
 
@@ -35,5 +39,22 @@ func TestThePageOfInstancesShowsWhoSteeredThem(t *testing.T) {
 	w.Who.Rights = caller.For(caller.Viewer, "crm")
 	if strings.Contains(w.Page("/console/instances"), "eve:") {
 		t.Error("who sees one system is shown what concerns all")
+	}
+}
+
+// unending is a trail that has as many entries as are asked for, of what is for admins.
+type unending struct{ trail.Trail }
+
+func (unending) List(_ context.Context, f trail.Filter) ([]trail.Entry, error) {
+	return slices.Repeat([]trail.Entry{{Seq: 1_000_000, Operation: "addUser", Thing: f.Thing}}, f.Most), nil
+}
+
+func TestThePageSaysWhereOlderChangesWereNotLookedFor(t *testing.T) {
+	w := newWorld(t, func(w *world, a *admin.Parts, _ *console.Parts) { a.Trail = unending{w.trail} })
+	w.fill("")
+	w.Who.Rights = caller.All(caller.Viewer)
+	said := w.Page("/console/queues/q")
+	if w.Has(said, "The newest 20,000 entries of the audit trail were looked at"); strings.Contains(said, "Nobody changed it") {
+		t.Error("it says that nobody changed it")
 	}
 }

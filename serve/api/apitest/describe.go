@@ -453,7 +453,7 @@ func (d *describer) document(all []operation.Handler) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
-			"The API for operators. A listing answers with one JSON object a line. Its last line is {\"whole\": {\"items\": N}}, which no item can be taken for, or {\"problem\": …} where it could not go on; one without either was cut off, unless it goes on as long as somebody listens. ",
+			"The API for operators. A listing answers with one JSON object a line. Its last line is {\"whole\": {\"items\": N}}, which no item can be taken for, with looked beside items where it ends early, or {\"problem\": …} where it could not go on; one without either was cut off, unless it goes on as long as somebody listens. ",
 			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
 			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+

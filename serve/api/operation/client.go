@@ -74,7 +74,7 @@ func (d *Description) call(ctx context.Context, c *Client, q, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// Each asks for a listing.
+// Each asks for a listing. Its last error is a *Rest where it ends early.
 func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, error] {
 	return func(yield func(*A, error) bool) {
 		for line, err := range l.Raw(ctx, c, q) {
@@ -115,7 +115,7 @@ func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func(
 	defer body.Close()
 	live, ok := q.(Live)
 	whole := ok && live.Live()
-	items := 0
+	items, looked := 0, 0
 	in := bufio.NewReaderSize(body, 256<<10)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -126,12 +126,18 @@ func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func(
 				err = end.Problem
 			}
 			whole = whole || end.Whole != nil && end.Whole.Items == items
+			if end.Whole != nil {
+				looked = end.Whole.Looked
+			}
 		case len(line) > 0 && (err == nil || errors.Is(err, io.EOF)):
 			if items++; !yield(line, nil) {
 				return
 			}
 		}
 		if errors.Is(err, io.EOF) && whole {
+			if looked > 0 {
+				yield(nil, &Rest{Looked: looked})
+			}
 			return
 		}
 		if errors.Is(err, io.EOF) {

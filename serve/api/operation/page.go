@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -178,14 +179,20 @@ func listingOf(r *http.Request) []byte {
 }
 
 // Rest is the error by which a listing ends a page before it is full: so many that do not match were
-// looked at. The page has what was found, and the listing goes on after Key.
+// looked at. The page has what was found, and the listing goes on after Key. One that has no pages ends
+// with what was found, and its last line says how many were looked at.
 type Rest struct {
 	Key    string
 	Looked int // that do not match; 0: how many is not known
 }
 
-// Error says where the listing goes on.
-func (r *Rest) Error() string { return "the listing goes on after " + r.Key }
+// Error says where the listing goes on, or how much of it was looked at.
+func (r *Rest) Error() string {
+	if r.Key == "" {
+		return fmt.Sprintf("the listing ends after %d entries that were looked at", r.Looked)
+	}
+	return "the listing goes on after " + r.Key
+}
 
 // pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.
 func pageOf(all iter.Seq2[any, error], p *Page, of []byte, now time.Time) (*Paged[any], error) {

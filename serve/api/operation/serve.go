@@ -210,7 +210,12 @@ func (s *served) lines(w http.ResponseWriter, r *http.Request) error {
 		_ = out.flush.SetReadDeadline(time.Time{}) // in this very process there is none
 		_ = out.flush.SetWriteDeadline(time.Time{})
 	}
+	looked := 0
 	for a, err := range all {
+		if rest, early := errors.AsType[*Rest](err); early {
+			looked = rest.Looked
+			break
+		}
 		switch {
 		case goesOn && ctx.Err() != nil: // what comes now is for nobody
 			return nil
@@ -226,7 +231,7 @@ func (s *served) lines(w http.ResponseWriter, r *http.Request) error {
 	if goesOn || r.Method == http.MethodHead {
 		return nil
 	}
-	return out.enc.Encode(ListingEnd{Whole: &Whole{out.n}})
+	return out.enc.Encode(ListingEnd{Whole: &Whole{out.n, looked}})
 }
 
 // LinesType is the type of a listing.
@@ -288,7 +293,8 @@ type ListingEnd struct {
 
 // Whole says that all of a listing was there.
 type Whole struct {
-	Items int `json:"items"` // lines before this one
+	Items  int `json:"items"`            // lines before this one
+	Looked int `json:"looked,omitempty"` // the listing ends early: so many entries were looked at, and what it is of may be among older ones too
 }
 
 // isEnd says whether a line is the last one: no item of a listing has a member that is called so.

@@ -207,6 +207,7 @@ func (v *Visit) Redirect(to string) { http.Redirect(v.W, v.R, v.Base+to, http.St
 type Part[A any] struct {
 	Has     A
 	Problem *operation.Problem
+	Looked  int // there may be more: so many entries were looked at; 0: it is all that was asked for
 }
 
 // Look asks for a part of a page.
@@ -214,7 +215,10 @@ func Look[A any](v *Visit, ask func(context.Context) (A, error)) Part[A] {
 	ctx, cancel := v.Context()
 	defer cancel()
 	a, err := ask(ctx)
-	return Part[A]{a, Problem(err)}
+	if rest, early := errors.AsType[*operation.Rest](err); early {
+		return Part[A]{Has: a, Looked: rest.Looked}
+	}
+	return Part[A]{Has: a, Problem: Problem(err)}
 }
 
 // Call asks an operation for one answer.
