@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,23 +44,29 @@ func exports(d *operation.Description, r *http.Request) bool {
 	return d.ID == api.ListDead.ID && (q.Get("format") == "export" || d.CostOf(q) == operation.Dear)
 }
 
-// entryFor is the entry of a request.
+// entryFor is the entry of a request. Of its parameters it has those that the operation has: others are
+// refused, and what is in them is not known.
 func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {
 	e := a.entryBy(r, caller.From(r.Context()))
 	e.Operation = d.ID
+	given := r.Form
+	if given == nil {
+		given = r.URL.Query()
+	}
 	var things []string
+	kept := url.Values{}
 	for _, p := range d.Params {
-		if p.In == operation.InPath {
+		switch texts, is := given[p.Name]; {
+		case p.In == operation.InPath:
 			things = append(things, r.PathValue(p.Name))
+		case p.In == operation.InQuery && is: // what the operation does not have may be anything: a password
+			kept[p.Name] = texts
 		}
 	}
-	e.Thing = strings.Join(things, "/")
-	if e.Filter = r.URL.Query().Encode(); r.Form != nil {
-		e.Filter = r.Form.Encode()
-	}
+	e.Thing, e.Filter = strings.Join(things, "/"), kept.Encode()
 	for _, name := range []string{"name", "id", "seq"} { // of one that is chosen
-		if given := r.Form[name]; e.Thing == "" && len(given) == 1 {
-			e.Thing = given[0]
+		if texts := kept[name]; r.Form != nil && e.Thing == "" && len(texts) == 1 {
+			e.Thing = texts[0]
 		}
 	}
 	return e
