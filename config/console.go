@@ -22,6 +22,7 @@ type Console struct {
 	Sessions    Sessions `yaml:"sessions"`
 	Cover       []string `yaml:"cover" env:"TIDEMILL_CONSOLE_COVER" help:"what the API shows to nobody: a member of payloads, properties, headers, attributes, identities or documents, however deep, e.g. payload.customer.email, headers.authorization" allow:"payload|properties|headers|attributes|identities|document, a dot, and names with dots between; separated by commas"`
 	Passwords   bool     `yaml:"passwords" env:"TIDEMILL_CONSOLE_PASSWORDS" default:"true" help:"users log in by name and password" allow:"true|false"`
+	Tokens      bool     `yaml:"tokens" env:"TIDEMILL_CONSOLE_TOKENS" default:"true" help:"people log in by a token of the API; programs show theirs with each request in any case" allow:"true|false"`
 
 	OIDC []Provider `yaml:"oidc" help:"providers of OpenID Connect at which people log in"`
 }

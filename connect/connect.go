@@ -164,7 +164,7 @@ func (i *Instance) beOneOf(ctx context.Context, api *admin.Parts) (err error) {
 // keepPeople gives the API who may come in beside the owner of its token.
 func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 	c := i.Config.Console
-	api.People = access.Options{Hosts: c.Hosts, Idle: c.Sessions.Idle, Absolute: c.Sessions.Absolute, NoPassword: !c.Passwords, Now: i.Now, Providers: i.providers(), Base: c.Base}
+	api.People = access.Options{Hosts: c.Hosts, Idle: c.Sessions.Idle, Absolute: c.Sessions.Absolute, NoPassword: !c.Passwords, NoToken: !c.Tokens, Now: i.Now, Providers: i.providers(), Base: c.Base}
 	people, err := i.Access(ctx)
 	if err != nil || people == nil {
 		return err

@@ -35,6 +35,7 @@ type Options struct {
 	Idle       time.Duration // a session ends when it is not used for so long; 0: 8 h
 	Absolute   time.Duration // a session ends so long after its begin; 0: 24 h
 	NoPassword bool          // nobody logs in by name and password
+	NoToken    bool          // nobody logs in by a token; programs show theirs with each request
 	Cost       Cost          // of passwords; zero: UsualCost
 	Providers  []Provider    // at which people log in
 	Base       string        // what a proxy has before LoginPath
@@ -131,7 +132,7 @@ func (g *Guard) Ways(r *http.Request) Ways {
 	if g.o.Store == nil || g.openTo(r) != nil {
 		return Ways{}
 	}
-	ways := Ways{Token: true, Password: !g.o.NoPassword, Link: local(r) == nil}
+	ways := Ways{Token: !g.o.NoToken, Password: !g.o.NoPassword, Link: local(r) == nil}
 	for _, p := range g.o.Providers {
 		ways.Providers = append(ways.Providers, p.Name)
 	}

@@ -391,6 +391,18 @@ func TestWaysThatAreClosed(t *testing.T) {
 	}
 	_, _, err := w.enter(from(http.MethodPost), access.Proof{Name: "ada", Password: password})
 	w.is(err, http.StatusForbidden)
+	w = newWorld(t, func(o *access.Options) { o.NoToken = true })
+	if got, want := w.Ways(from(http.MethodGet)), (access.Ways{Password: true, Link: true}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	secret, _, err := w.NewToken(t.Context(), "ci", caller.All(caller.Viewer), 0)
+	w.is(err, 0)
+	for _, token := range []string{key, secret, "wrong"} {
+		_, _, err = w.enter(from(http.MethodPost), access.Proof{Token: token})
+		w.is(err, http.StatusForbidden)
+	}
+	_, err = w.Caller(header(from(http.MethodGet), "Authorization", "Bearer "+secret)) // a program
+	w.is(err, 0)
 	none := access.New(access.Options{Key: tidemill.NewSecret(key)})
 	if got := none.Ways(from(http.MethodGet)); !reflect.DeepEqual(got, access.Ways{}) {
 		t.Errorf("without a store: %+v", got)

@@ -79,6 +79,9 @@ func (g *Guard) proven(r *http.Request, by Proof) (*access.Grant, error) {
 		}
 		return &access.Grant{Name: l.Name, Role: l.Role, By: "link"}, err
 	case "token":
+		if g.o.NoToken {
+			return nil, operation.Refuse(http.StatusForbidden, "nobody logs in by a token here (console.tokens)")
+		}
 		given := strings.TrimSpace(by.Token)
 		if g.isKey(given) {
 			return &access.Grant{Name: keyName, Role: access.Admin, By: "key", Hash: access.IDOf(keyName + given)}, nil
