@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -108,7 +109,11 @@ func (c *runCmd) run(ctx context.Context, e command.Env, cfg *config.Loaded, sys
 		return err
 	}
 	url := "http://" + server.Addr()
-	tell.listening(systems, in.Uses, url, c.console(cfg, url))
+	console, err := c.console(ctx, cfg, url, in, tell)
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	tell.listening(systems, in.Uses, url, console)
 	names, err := tell.projects(ctx, in, systems, strings.Join(append([]string{"run"}, c.Systems...), " "), url)
 	if err != nil {
 		return errors.Join(err, server.Close())
@@ -174,13 +179,24 @@ func named(table system.Table, systems []string, flags map[string]string) error 
 	return nil
 }
 
-// console is where the console is and how somebody gets in; empty: it is switched off.
-func (c *runCmd) console(cfg *config.Loaded, url string) string {
+// console is where the console is and how somebody gets in; empty: it is switched off. On a terminal it
+// is a link that lets in once, where this listens on this machine alone and nobody can log in yet: a link
+// is a secret, which belongs in no file and no log.
+func (c *runCmd) console(ctx context.Context, cfg *config.Loaded, url string, in *connect.Instance, tell *teller) (string, error) {
 	switch {
 	case !cfg.Console.Enabled:
-		return ""
+		return "", nil
 	case c.NoAuth:
-		return url + "/console/"
+		return url + "/console/", nil
 	}
-	return url + "/console/ (tidemill console link lets you in)"
+	if host, _, err := net.SplitHostPort(cfg.Listen); err == nil && config.Loopback(host) && tell.toSomebody() {
+		path, err := in.FirstLink(ctx)
+		if err != nil {
+			return "", err
+		}
+		if path != "" {
+			return url + path + " (lets you in once, within 10 minutes; tidemill console link makes another)", nil
+		}
+	}
+	return url + "/console/ (tidemill console link lets you in)", nil
 }

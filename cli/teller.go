@@ -20,7 +20,7 @@ import (
 
 // teller says what a run does: to people on standard output, and as records of the log. Where
 // the log is JSON there is nothing but the log. The one key that it ever shows goes to standard
-// output, never into the log.
+// output, never into the log; the link into the console to a terminal only.
 type teller struct {
 	e     command.Env
 	log   *slog.Logger
@@ -36,6 +36,9 @@ func (t *teller) records() *slog.Logger {
 	}
 	return slog.New(slog.DiscardHandler)
 }
+
+// toSomebody says whether what it says stands on a terminal, and nowhere else.
+func (t *teller) toSomebody() bool { return !t.json && command.Terminal(t.e.Out) }
 
 // say is for people.
 func (t *teller) say(format string, args ...any) {

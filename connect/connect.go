@@ -30,6 +30,7 @@ import (
 	"github.com/tidemill/tidemill/serve/console"
 	"github.com/tidemill/tidemill/serve/live"
 	"github.com/tidemill/tidemill/serve/metrics"
+	state "github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -60,6 +61,7 @@ type Instance struct {
 	mux       *http.ServeMux    // of the common listener
 	endpoints []system.Endpoint // of the systems
 	pages     []console.System  // of the systems, in the console
+	people    state.Store       // users, tokens and sessions; nil: there is no database for them
 	token     tidemill.Secret   // of the API; zero: it answers nobody, or with Options.NoAuth all on this machine, profiles excepted
 	ports     []*serve.Server   // further listeners
 	checks    []func(context.Context) []preflight.Finding
@@ -169,7 +171,7 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 	if err != nil || people == nil {
 		return err
 	}
-	api.People.Store = people
+	i.people, api.People.Store = people, people
 	done, err := i.Trail(ctx)
 	if err != nil {
 		return err
