@@ -155,12 +155,16 @@ if (live && stream && mine.length && navigator.locks && window.BroadcastChannel 
   }))
   const want = () => {
     if (!document.hidden) hiddenAt = 0
-    else hiddenAt ||= Date.now()
-    if (!hiddenAt || Date.now() - hiddenAt < seldom) tell({ from: me, topics: stopped ? [] : mine })
-    else if (leave) {
+    else if (!hiddenAt) {
+      hiddenAt = Date.now()
+      setTimeout(want, seldom)
+    }
+    const away = hiddenAt && Date.now() - hiddenAt >= seldom
+    if (away && source) { // a tab that somebody looks at leads
       leave()
       lead()
     }
+    tell({ from: me, topics: away || stopped ? [] : mine })
     if (leave) listen()
   }
   tabs.onmessage = (e) => take(e.data)
