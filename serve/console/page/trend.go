@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
 )
@@ -18,6 +19,8 @@ type Trend struct {
 
 	Late              string // the line of how long the oldest has waited, in a box of the same size
 	LateNow, LateMost float64
+
+	Rows []api.Point // the same as a table, in steps of five minutes or an hour: at most 25
 }
 
 const (
@@ -51,6 +54,7 @@ func newTrend(h api.History) *Trend {
 		t.LateMost, t.LateNow = max(t.LateMost, p.Oldest), p.Oldest
 		t.SumIn, t.SumOut, t.SumFailed = t.SumIn+p.In, t.SumOut+p.Out, t.SumFailed+p.Failed
 	}
+	t.Rows = rowsOf(h.Points)
 	if len(h.Points) < 2 {
 		return t
 	}
@@ -72,4 +76,22 @@ func newTrend(h api.History) *Trend {
 	t.In, t.Out, t.Failed = count(func(p api.Point) uint64 { return p.In }), count(func(p api.Point) uint64 { return p.Out }), count(func(p api.Point) uint64 { return p.Failed })
 	t.Late = line(t.LateMost, func(p api.Point) float64 { return p.Oldest })
 	return t
+}
+
+// rowsOf are points in larger steps: what came and went in each, and how long the oldest waited at most.
+func rowsOf(points []api.Point) (rows []api.Point) {
+	step := 5 * time.Minute
+	if n := len(points); n > 0 && points[n-1].At.Sub(points[0].At) > 2*time.Hour {
+		step = time.Hour
+	}
+	for _, p := range points {
+		p.At = p.At.Truncate(step)
+		if n := len(rows); n > 0 && rows[n-1].At.Equal(p.At) {
+			r := &rows[n-1]
+			r.In, r.Out, r.Failed, r.Oldest = r.In+p.In, r.Out+p.Out, r.Failed+p.Failed, max(r.Oldest, p.Oldest)
+		} else {
+			rows = append(rows, p)
+		}
+	}
+	return rows
 }

@@ -32,3 +32,22 @@ func TestATrendFillsItsBox(t *testing.T) {
 		t.Errorf("nothing makes the line %q", flat.In)
 	}
 }
+
+// TestATrendIsATableToo holds that the rows have all that the lines have, in steps of five minutes or an hour.
+func TestATrendIsATableToo(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for span, want := range map[time.Duration]time.Duration{time.Hour: 5 * time.Minute, 24 * time.Hour: time.Hour} {
+		var h api.History
+		for at := time.Duration(0); at < span; at += time.Minute {
+			h.Points = append(h.Points, api.Point{At: begin.Add(at), In: 2, Out: 1, Failed: 3, Oldest: at.Seconds()})
+		}
+		rows := newTrend(h).Rows
+		if len(rows) != int(span/want) {
+			t.Fatalf("%v is %d rows", span, len(rows))
+		}
+		n := uint64(want / time.Minute)
+		if r := rows[1]; !r.At.Equal(begin.Add(want)) || r.In != 2*n || r.Out != n || r.Failed != 3*n || r.Oldest != (2*want-time.Minute).Seconds() {
+			t.Errorf("a row of %v is %+v", span, r)
+		}
+	}
+}
