@@ -63,34 +63,96 @@ async function refresh() {
   try {
     const { page, ok } = await load(location.href)
     if (ok) {
-      for (const now of $$('[data-part]', page)) {
-        const old = $(`[data-part="${now.dataset.part}"]`)
-        if (!old || old.contains(document.activeElement) || same(old, now)) continue
-        const open = new Set($$('details[open]', old).map((d) => $('summary', d).textContent))
-        for (const d of $$('details', now)) d.open = d.open || open.has($('summary', d).textContent)
-        old.replaceChildren(...now.childNodes)
-      }
-      newer(page)
+      waiting = $$('[data-part]', page).map((now) => [$(`[data-part="${now.dataset.part}"]`), now]).filter(([old]) => old)
+      ahead = newer(page)
+      settle()
+      speak()
     }
   } catch { /* the instance is away; the next time says */ }
   again()
 }
-// Rows stand still: a list says how many it has that are not shown.
+const plain = (part) => part.textContent.replace(/\s+/g, ' ').trim()
+
+// Nothing moves under the pointer or the focus. A part is renewed in place where nothing but figures
+// differs. One whose rows or buttons are others waits while the pointer or the focus is on one that it
+// has, and while its renewal would move what the pointer is on. What waits is said.
+let waiting = [], ahead = null
+const hovers = matchMedia('(hover: hover)')
+const pointed = () => hovers.matches && $$(':hover').pop()?.closest('tbody tr, .list li, a, button, summary, input, select, textarea, label')
+function settle() {
+  if (stopped || $('dialog[open]')) return
+  waiting = waiting.filter(([old, now]) => !inPlace(old, now) && !replaced(old, now))
+  mark()
+}
+const figures = ['class', 'datetime', 'points'], owned = [...figures, 'open', 'data-sent']
+const nodes = (of) => [of, ...[...of.childNodes].flatMap(nodes)]
+const kind = (node) => node.nodeType === 1 ? node.nodeName + node.getAttributeNames().filter((name) => !owned.includes(name)).map((name) => name + '=' + node.getAttribute(name)) : node.parentNode.closest('th') ? node.data : ''
+function inPlace(old, now) {
+  const a = nodes(old), b = nodes(now)
+  if (a.length !== b.length || a.some((node, i) => node.nodeType !== b[i].nodeType || kind(node) !== kind(b[i]))) return false
+  a.forEach((node, i) => {
+    if (node.nodeType !== 1) {
+      if (node.data !== b[i].data) node.data = b[i].data
+    } else if (node.localName !== 'tr') { // the class of a row is that of the keys
+      for (const name of figures) {
+        const value = b[i].getAttribute(name)
+        if (value === null) node.removeAttribute(name)
+        else if (value !== node.getAttribute(name)) node.setAttribute(name, value)
+      }
+    }
+  })
+  return true
+}
+function replaced(old, now) {
+  const at = pointed() || null
+  if (old.contains(at) || old.contains(document.activeElement)) return false
+  const had = [...old.childNodes], top = at && at.getBoundingClientRect().top
+  const open = new Set($$('details[open]', old).map((d) => $('summary', d).textContent))
+  for (const d of $$('details', now)) d.open = d.open || open.has($('summary', d).textContent)
+  old.replaceChildren(...now.childNodes)
+  if (!at || at.getBoundingClientRect().top === top) return true
+  now.replaceChildren(...old.childNodes)
+  old.replaceChildren(...had)
+  return false
+}
+for (const moved of ['pointerover', 'pointerout', 'focusin', 'focusout']) document.addEventListener(moved, () => waiting.length && settle())
+
+// Rows of a list stand still: it says how many it has that are not shown.
+const keys = (of) => $$('tbody tr, .list li', of).map((row) => $('a', row)?.getAttribute('href')).filter(Boolean)
 function newer(page) {
-  const list = $('[data-list]'), mark = $('#newer')
-  if (!list || !mark) return
-  const keys = (of) => $$('[data-list] tbody tr', of).map((row) => $('a', row)?.getAttribute('href')).filter(Boolean)
-  const has = keys(document), now = keys(page), shown = has.length ? now.findIndex((key) => has.includes(key)) : -1
+  const list = $('[data-list]'), other = $('[data-list]', page)
+  if (!list || !other) return null
+  const has = keys(list), now = keys(other), shown = has.length ? now.findIndex((key) => has.includes(key)) : -1
   const count = shown < 0 ? now.length : shown // those before the first one that is shown
-  if (!count) return mark.classList.add('hidden')
+  if (!count) return null
   const link = document.createElement('a')
   link.href = location.pathname + location.search
   link.textContent = count + (shown < 0 && has.length ? ' or more' : '') + ' newer: show them'
-  if (mark.textContent !== link.textContent) mark.replaceChildren(link)
-  mark.classList.remove('hidden')
+  return link
 }
-const plain = (part) => part.textContent.replace(/\s+/g, ' ')
-const same = (a, b) => plain(a) === plain(b)
+function mark() {
+  const at = $('#newer')
+  if (!at) return
+  const words = waiting.map(([old, now]) => {
+    const has = keys(old), count = keys(now).filter((key) => !has.includes(key)).length
+    const name = $('h2', old)?.textContent || old.getAttribute('aria-label')
+    return (name ? name + ': ' : '') + (count ? count + ' newer' : 'newer figures')
+  })
+  if (words.length) words.push('Shown when the pointer and the focus are elsewhere.')
+  const text = words.join('. ')
+  if (at.textContent !== (ahead ? ahead.textContent : '') + text) at.replaceChildren(...(ahead ? [ahead, text] : [text]))
+  at.classList.toggle('hidden', !ahead && !text)
+}
+
+// Screen readers are told of what matters, when it is other than before, and not more often than each 5 seconds.
+const matters = () => [...$$('[data-say]').map(plain), $('#newer:not(.hidden)') ? 'There is newer.' : ''].filter(Boolean).join(' ')
+let says = live && matters(), spoke = 0
+function speak() {
+  const text = matters()
+  if (text === says || Date.now() - spoke < 5000) return
+  $('#said').textContent = says = text
+  spoke = Date.now()
+}
 function again() {
   answered = Date.now()
   timer = setTimeout(refresh, Date.now() - heard < seldom ? seldom : every)
@@ -266,10 +328,10 @@ document.addEventListener('keydown', (e) => {
   }
 })
 
-const keys = $('#onekeys')
-if (keys) {
-  keys.checked = store.get('keys') !== 'off'
-  keys.addEventListener('change', () => store.set('keys', keys.checked ? 'on' : 'off'))
+const single = $('#onekeys')
+if (single) {
+  single.checked = store.get('keys') !== 'off'
+  single.addEventListener('change', () => store.set('keys', single.checked ? 'on' : 'off'))
 }
 const zone = $('#localzone')
 if (zone) {

@@ -83,6 +83,7 @@ func (s Stage) hostile(t *testing.T) {
 		for n := range doc.Descendants() {
 			if n.Type == html.ElementNode {
 				element(t, path, n)
+				silent(t, path, n)
 			}
 		}
 	}
@@ -110,6 +111,28 @@ func element(t *testing.T, path string, n *html.Node) {
 	if n.Data == "script" && n.FirstChild != nil {
 		t.Errorf("%s has a script in the page: %q", path, n.FirstChild.Data)
 	}
+}
+
+// silent checks that nothing in a part that is renewed speaks by itself: readers would hear it each time.
+func silent(t *testing.T, path string, n *html.Node) {
+	if attribute(n, "role") != "alert" && attribute(n, "role") != "status" && attribute(n, "aria-live") == "" {
+		return
+	}
+	for p := range n.Ancestors() {
+		if part := attribute(p, "data-part"); part != "" {
+			t.Errorf("%s: %s of the part %s speaks at each renewal", path, n.Data, part)
+		}
+	}
+}
+
+// attribute is what an element has of that name; empty: it has none.
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 func (s Stage) protected(t *testing.T) {
