@@ -70,8 +70,10 @@ type jobPage struct {
 
 func oneJob(v *page.Visit) *api.OneJob {
 	q := &api.OneJob{OneQueue: api.OneQueue{Queue: v.R.PathValue("queue")}, Job: v.Query().Get("id")}
-	if t, given := v.Query()["tenant"]; given {
-		q.Tenant = &t[0]
+	for _, name := range []string{"owner", "tenant"} { // the second is that of the API
+		if t, given := v.Query()[name]; given {
+			q.Tenant = &t[0]
+		}
 	}
 	return q
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -67,8 +68,21 @@ func waitsFor(word string) string {
 	return word
 }
 
+// oneAddress is the page of a window, whose id is its batch and its revision.
 func oneAddress(id, project string) string {
-	return page.Query(page.Address("windows", "one"), url.Values{"id": {id}, "project": {project}})
+	at := max(strings.LastIndexByte(id, '/'), 0) // batches may have slashes
+	return page.Query(page.Address("windows", "one"), url.Values{"batch": {id[:at]}, "revision": {strings.TrimPrefix(id[at:], "/")}, "project": {project}})
+}
+
+// idOf is the window that an address names, as oneAddress or by its id; empty: none.
+func idOf(q url.Values) string {
+	if id := q.Get("id"); id != "" {
+		return id
+	}
+	if batch, revision := q.Get("batch"), q.Get("revision"); batch != "" && revision != "" {
+		return batch + "/" + revision
+	}
+	return ""
 }
 
 func fileAt(name string) string {
@@ -133,9 +147,9 @@ func changes(v *page.Visit, batch string) *page.Part[[]api.Change] {
 }
 
 func showWindow(v *page.Visit) (*page.View, error) {
-	one := windowsapi.OneWindow{ID: v.Query().Get("id"), Project: v.Query().Get("project")}
+	one := windowsapi.OneWindow{ID: idOf(v.Query()), Project: v.Query().Get("project")}
 	if one.ID == "" {
-		return nil, operation.Refuse(http.StatusBadRequest, "Say which: id=BATCH/REVISION. Windows lists them.")
+		return nil, operation.Refuse(http.StatusBadRequest, "Say which: batch=…&revision=…. Windows lists them.")
 	}
 	w, err := page.Call(v, windowsapi.GetWindow, &one)
 	if err != nil {

@@ -112,7 +112,17 @@ func TestAWindowIsLookedAtAndClosed(t *testing.T) {
 	w.Has(w.Page("/console/windows"), "No window.")
 	w.send("b1", "ACTOR")
 	id := w.id("b1")
-	one := "/console/windows/one?" + url.Values{"id": {id}}.Encode()
+	batch, revision, _ := strings.Cut(id, "/")
+	one := "/console/windows/one?" + url.Values{"batch": {batch}, "revision": {revision}}.Encode()
+	w.Has(w.Page("/console/windows/one?"+url.Values{"id": {id}}.Encode()), "Window "+id)
+	if !strings.Contains(w.Page("/console/windows"), `href="/console/windows/one?batch=b1&amp;`) {
+		t.Errorf("the list does not lead to %s", one)
+	}
+	for _, none := range []string{"", "?batch=b1", "?revision=1"} {
+		if rec := w.Ask(http.MethodGet, "/console/windows/one"+none, nil); rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "batch=…&amp;revision=…") {
+			t.Errorf("windows/one%s is answered %d: %s", none, rec.Code, consoletest.Text(rec.Body.String()))
+		}
+	}
 	w.Has(w.Page("/console/windows"), id, "active", "Delivery in this instance")
 	w.Has(w.Page("/console/windows?state=parked"), "Nothing matches these filters.")
 	w.Has(w.Page(one), "active", "event 1", `"actor1Name": "ACTOR"`, "Close it now")
