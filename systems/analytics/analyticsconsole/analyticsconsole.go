@@ -7,7 +7,9 @@ import (
 	"embed"
 	"encoding/json"
 	"html/template"
+	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
@@ -172,7 +174,7 @@ func showPerson(v *page.Visit) (*page.View, error) {
 type definitionsPage struct {
 	of
 	Definitions page.Part[[]analyticsapi.Definition]
-	More        bool
+	Next        string // how many names are before the next page; empty: there is none
 }
 
 // definitionsShown is how many names the page shows.
@@ -182,8 +184,15 @@ func showDefinitions(v *page.Visit) (*page.View, error) {
 	p := &definitionsPage{of: projectOf(v)}
 	if p.Project != "" {
 		in := p.Here()
-		all, more, err := page.Gather(v, analyticsapi.ListDefinitions, &in, definitionsShown)
-		p.Definitions, p.More = page.Part[[]analyticsapi.Definition]{Has: all, Problem: page.Problem(err)}, more
+		before, err := strconv.Atoi(cmp.Or(v.Query().Get("after"), "0"))
+		if err != nil || before < 0 {
+			return nil, operation.Refuse(http.StatusBadRequest, "after=%s is not how many names are before the page.", v.Query().Get("after"))
+		}
+		all, more, err := page.Gather(v, analyticsapi.ListDefinitions, &in, before+definitionsShown)
+		if more {
+			p.Next = strconv.Itoa(len(all))
+		}
+		p.Definitions = page.Part[[]analyticsapi.Definition]{Has: all[min(before, len(all)):], Problem: page.Problem(err)}
 	}
 	return &page.View{File: "definitions", Title: "Analytics: names", Section: section, Crumbs: crumbs, Body: p}, nil
 }

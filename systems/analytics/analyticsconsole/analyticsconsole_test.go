@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,30 @@ func TestAKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	}
 	w.Who.Rights = caller.All(caller.Operator)
 	w.Has(w.Page("/console/analytics/keys?project=shop"), "Keys are for admins.")
+}
+
+// TestNamesAreTurned holds that names beyond the first page are on the next one.
+func TestNamesAreTurned(t *testing.T) {
+	w := newWorld(t, "", true)
+	var batch definition.Batch
+	for i := range 501 {
+		batch.Events = append(batch.Events, definition.Event{Project: shop.ID, Name: fmt.Sprintf("event-%03d", i), LastSeen: time.Now()})
+	}
+	if err := w.names.Upsert(t.Context(), &batch); err != nil {
+		t.Fatal(err)
+	}
+	first := w.Page("/console/analytics/definitions?project=shop")
+	w.Has(first, "500 shown; there are more.")
+	second := w.Page(w.Turned(first, "next"))
+	w.Has(second, "1 shown; these are the last ones.")
+	seen := map[string]bool{}
+	for _, name := range regexp.MustCompile(`>event-\d+<`).FindAllString(first+second, -1) {
+		seen[name] = true
+	}
+	if len(seen) != 501 {
+		t.Errorf("both pages have %d names, want 501", len(seen))
+	}
+	if rec := w.Ask(http.MethodGet, "/console/analytics/definitions?project=shop&after=-1", nil); rec.Code != http.StatusBadRequest {
+		t.Errorf("a page that there is not is answered %d", rec.Code)
+	}
 }
