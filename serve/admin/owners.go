@@ -21,7 +21,6 @@ const (
 	ownersFresh  = 10 * time.Second
 	ownersOldest = 3 * time.Minute // where reading takes long
 	ownersWithin = 30 * time.Second
-	tenantsShown = 100                    // of a queue that is looked at: the deepest
 	depthsMost   = 10 * time.Second       // how old those of one queue, and those of one owner, may be where reading takes long
 	depthsKept   = 1000                   // queues, and owners, whose are kept
 	ownedAwaited = 15 * time.Millisecond  // the count of an owner's dead letters: a page has 50
@@ -56,7 +55,7 @@ func (a *API) lookAtDepths(s *standing) {
 		}
 	}
 	keyed(&s.deepest, func(ctx context.Context, name string) ([]queue.Depth, error) {
-		return a.Queues.Tenants(ctx, name, tenantsShown)
+		return a.Queues.Tenants(ctx, name, api.TenantsOfAQueue)
 	})
 	keyed(&s.depths, func(ctx context.Context, owner string) ([]queue.Depth, error) { return a.Queues.Tenant(ctx, owner) })
 	s.owned.Kept = depthsKept

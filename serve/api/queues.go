@@ -92,6 +92,9 @@ type PriorityDepth struct {
 	Oldest   time.Time `json:"oldest_added_at,omitzero"`
 }
 
+// TenantsOfAQueue is how many tenants a queue that is looked at has at most, the deepest.
+const TenantsOfAQueue = 100
+
 // TenantDepth is what waits of one tenant.
 type TenantDepth struct {
 	Tenant  string    `json:"tenant"`
