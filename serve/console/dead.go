@@ -124,6 +124,7 @@ type letterPage struct {
 	Explain  string          // the page that explains its message
 	Moved    []api.Operation // of the newest ones, that chose it by its number or id
 	Changes  *page.Part[[]api.Change]
+	Queue    string // of its pipeline; empty: it works on none that is there
 }
 
 // Move is the page of an action on it.
@@ -149,6 +150,9 @@ func showDeadLetter(v *page.Visit) (*page.View, error) {
 	}
 	p := &letterPage{Letter: l, Explain: page.ExplainAddress(l.System, page.OwnerOf(&l), l.ID)}
 	p.Changes, p.Moved = page.LastChanges(v, strconv.FormatInt(l.Seq, 10)), movedBy(v, &l)
+	if v.May(api.ListQueues.ID) && slices.ContainsFunc(v.Queues().Has, func(q api.Queue) bool { return q.Name == l.Pipeline }) {
+		p.Queue = l.Pipeline
+	}
 	for _, r := range reasons {
 		if r.Name == l.Reason {
 			p.Reason = r

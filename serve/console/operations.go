@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -42,6 +44,19 @@ type operationPage struct {
 	Chosen []page.Fact // the filter
 	Failed int         // things that could not be changed
 	Why    []page.Fact // by reason
+	On     page.Link   // what of it is still there
+}
+
+// worksOn is the list of what an operation is for, as it is now: what has changed since is in it no more.
+func worksOn(o *api.Operation) page.Link {
+	f, until := o.Filter, cmp.Or(o.Filter.Until, o.AsOf.UTC().Format(time.RFC3339Nano))
+	if f.Queue != "" {
+		q := &api.JobFilter{IDs: f.IDs, Jobs: api.Jobs{Tenant: f.Tenant, Type: f.Type, Until: until}, State: f.State}
+		return page.Link{Text: "Jobs of it that are there", Href: page.Query(page.Address("queues", f.Queue, "jobs"), api.ListJobs.Query(q))}
+	}
+	q := &api.DeadFilter{IDs: f.IDs, Dead: f.Dead, State: f.State}
+	q.Until, q.Max = until, 0
+	return page.Link{Text: "Dead letters of it that are there", Href: page.Query(page.Address("dead"), api.ListDead.Query(q))}
 }
 
 func showOperation(v *page.Visit) (*page.View, error) {
@@ -49,7 +64,7 @@ func showOperation(v *page.Visit) (*page.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &operationPage{Operation: o, Why: page.Tallied(o.Failed)}
+	p := &operationPage{Operation: o, Why: page.Tallied(o.Failed), On: worksOn(&o)}
 	for _, n := range o.Failed {
 		p.Failed += n
 	}

@@ -25,7 +25,7 @@ func (c *Console) pages() *page.Set {
 	return &page.Set{Places: places, Said: said, Things: things, Templates: templateFiles,
 		Funcs: template.FuncMap{
 			"reasons": func() []page.Fact { return reasons }, "jobStates": func() []page.Fact { return jobStates }, "operationStates": func() []page.Fact { return operationStates },
-			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "attentionAt": attentionAt, "grave": grave,
+			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "operationOf": operationOf, "attentionAt": attentionAt, "grave": grave,
 			"fates": live.Outcomes, "titled": titled,
 			"queuesTable": queuesTable, "jobsTable": jobsTable, "ownersTable": ownersTable, "tenantsTable": tenantsTable, "ownedTable": ownedTable,
 			"deadTable": deadTable, "groupsTable": groupsTable, "operationsTable": operationsTable, "fatesTable": fatesTable,

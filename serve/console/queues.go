@@ -48,6 +48,9 @@ func queueCrumbs(name string, more ...page.Link) []page.Link {
 	return append([]page.Link{{Text: "Queues", Href: page.Address("queues")}, {Text: name, Href: page.Address("queues", name)}}, more...)
 }
 
+// Deepest says that the tenants of a queue are not all whose jobs wait: as many are shown as there may be.
+func (p *queuePage) Deepest() bool { return len(p.Queue.Tenants) >= api.TenantsOfAQueue }
+
 // queuePage is one queue.
 type queuePage struct {
 	Queue    api.Queue

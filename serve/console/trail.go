@@ -58,6 +58,18 @@ func exportTrail(v *page.Visit) (*page.View, error) {
 	return nil, page.Lines(v, "audit-trail.jsonl", api.ListAuditTrail, q)
 }
 
+// operationOf is the id of the operation that an entry started or stopped; empty: it did neither.
+func operationOf(e api.TrailEntry) string {
+	if e.Operation == api.StopOperation.ID {
+		return e.Thing
+	}
+	var started struct{ Operation string }
+	if e.Operation != api.StartOperation.ID || json.Unmarshal(e.After, &started) != nil {
+		return ""
+	}
+	return started.Operation
+}
+
 // noted is a value that the trail noted, as text.
 func noted(m json.RawMessage) *page.Payload {
 	if len(m) == 0 {

@@ -119,7 +119,7 @@ func (s *System) left(ctx context.Context) (names []string, err error) {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	for _, name := range all {
-		p, ok := strings.CutPrefix(name, partners)
+		p, ok := PartnerOf(name)
 		if !ok {
 			p, ok = strings.CutPrefix(name, parked)
 		}

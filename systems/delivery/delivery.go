@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,9 @@ func EventQueues() []string { return []string{High, Standard, Low} }
 
 // QueueOf names the queue of a partner, and its pipeline.
 func QueueOf(partner string) string { return partners + partner }
+
+// PartnerOf is the partner whose queue that is; false: it is no partner's.
+func PartnerOf(queue string) (name string, is bool) { return strings.CutPrefix(queue, partners) }
 
 // ReplayOf names the pipeline that replays the dead letters of another.
 func ReplayOf(pipeline string) string { return pipeline + ".replay" }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/tidemill/tidemill/serve/api"
 )
@@ -34,8 +36,9 @@ type Set struct {
 
 // Described is what a system has to say of descriptions of a kind.
 type Described struct {
-	At      func(name string) string             // the page of what is described; nil: it has none
-	Removal func(v *Visit, name string) []string // what a removal does, and what waits for it, a sentence or more each
+	At      func(name string) string                  // the page of what is described; nil: it has none
+	Removal func(v *Visit, name string) []string      // what a removal does, and what waits for it, a sentence or more each
+	Of      func(queue string) (name string, is bool) // whose queue it is; nil: of none
 }
 
 // Page is one page: its address below Prefix, with {wildcards}, and what asks the API for it.
@@ -114,4 +117,24 @@ func (f *Frame) ThingAt(t api.Thing) string {
 		return at(t.Parameters)
 	}
 	return ""
+}
+
+// DescribedAt is the page of what is described; empty: it has none here.
+func (f *Frame) DescribedAt(kind, name string) string {
+	if d, there := f.Described(kind); there && d.At != nil {
+		return d.At(name)
+	}
+	return ""
+}
+
+// Behind are the pages of what a queue is of, a partner.
+func (f *Frame) Behind(queue string) (all []Link) {
+	for _, kind := range slices.Sorted(maps.Keys(f.described)) {
+		if d := f.described[kind]; d.Of != nil && d.At != nil {
+			if name, is := d.Of(queue); is {
+				all = append(all, Link{Text: kind + " " + name, Href: d.At(name)})
+			}
+		}
+	}
+	return all
 }

@@ -30,7 +30,7 @@ var Pages = &page.Set{
 	},
 	Described: map[string]page.Described{
 		"site":    {Removal: siteRemoval},
-		"partner": {At: func(name string) string { return page.Address("partners", name) }, Removal: partnerRemoval},
+		"partner": {At: func(name string) string { return page.Address("partners", name) }, Removal: partnerRemoval, Of: delivery.PartnerOf},
 	},
 }
 

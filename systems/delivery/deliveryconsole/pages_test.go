@@ -187,3 +187,14 @@ func TestAnEventIsTriedOnPages(t *testing.T) {
 		t.Error("a text of the partner is a part of the page")
 	}
 }
+
+// TestAQueueIsOfAPartner holds that pages of queues and jobs know whose they are.
+func TestAQueueIsOfAPartner(t *testing.T) {
+	at := deliveryconsole.Pages.Described["partner"]
+	if name, is := at.Of("s2s.ads"); !is || at.At(name) != "/console/partners/ads" {
+		t.Errorf("the queue is of %q, %v", name, is)
+	}
+	if name, is := at.Of("analytics"); is {
+		t.Errorf("the queue of another system is of %q", name)
+	}
+}
