@@ -46,7 +46,7 @@ func jobsTable(v *page.View, state string, all []api.Job) template.HTML {
 		t.Columns = append(t.Columns, page.Column[api.Job]{Name: "Choose", Mute: true, Look: "tick", Cell: func(c *page.Cell, j *api.Job) { c.Choose("id", j.ID, j.ID) }})
 	}
 	t.Columns = append(t.Columns, []page.Column[api.Job]{
-		{Name: "Id", Head: true, Look: "id", Cell: func(c *page.Cell, j *api.Job) { c.Link(page.JobAddress(j), j.ID) }},
+		{Name: "Id", Head: true, Look: "id", Cell: func(c *page.Cell, j *api.Job) { c.LinkID(page.JobAddress(j), j.ID) }},
 		{Name: "State", Cell: func(c *page.Cell, j *api.Job) { c.State(j.State) }},
 		{Name: "Type", Cell: func(c *page.Cell, j *api.Job) { c.Text(j.Type) }},
 		{Name: "Tenant", Look: "id", Cell: func(c *page.Cell, j *api.Job) { c.Text(j.Tenant) }},
@@ -152,7 +152,7 @@ func deadTable(v *page.View, all []api.ListedDead) template.HTML {
 			c.Below(page.OwnerOf(&l.DeadLetter), "id")
 		}},
 		{Name: "Message", Look: "id", Cell: func(c *page.Cell, l *api.ListedDead) {
-			c.Text(l.ID)
+			c.ID(l.ID)
 			c.Below(l.Type, "")
 		}},
 		{Name: "Tries", Look: page.Numbers, Cell: func(c *page.Cell, l *api.ListedDead) { c.Count(l.Tries) }},
@@ -216,7 +216,7 @@ func fatesTable(v *page.View, all []api.Fate) template.HTML {
 			if f.ID == "" {
 				c.Text(page.Number(f.Count) + " in a request")
 			} else {
-				c.Link(page.ExplainAddress(f.System, f.Owner, f.ID), f.ID)
+				c.LinkID(page.ExplainAddress(f.System, f.Owner, f.ID), f.ID)
 			}
 		}},
 		{Name: "Type", Cell: func(c *page.Cell, f *api.Fate) { filter(c, "type", f.Type) }},

@@ -75,6 +75,24 @@ async function parts(c, page, is, sees, base) {
   is('a part that is renewed speaks by itself', await page.locator('[data-part] [role=alert], [data-part] [role=status], #newer[role]').count() === 0)
 }
 
+// An id of a list is copied whole, also where the browser gives no clipboard to a page without https.
+export async function copying({ context, login, failures, base }) {
+  for (const secure of [true, false]) {
+    const c = await context({ viewport: { width: 1280, height: 900 }, permissions: ['clipboard-read', 'clipboard-write'] })
+    const page = await login(c)
+    await page.goto(base + 'dead')
+    await page.evaluate((secure) => {
+      if (!secure) navigator.clipboard.writeText = () => Promise.reject(new Error('not over http'))
+    }, secure)
+    const button = page.locator('[data-list] tbody button.copy').first()
+    await button.click()
+    await page.waitForSelector('.toast:has-text("Copied.")', { timeout: 10_000 }).catch(() => failures.push('a list does not say that an id was copied'))
+    const [has, wants] = await Promise.all([page.evaluate(() => navigator.clipboard.readText()), button.getAttribute('data-text')])
+    if (!wants || has !== wants) failures.push(`the id ${wants} is copied as ${has}`)
+    await c.close()
+  }
+}
+
 // A tab that nobody looks at lets go of the stream after 30 seconds, and does not take it again.
 async function hidden(c, page, is, sees, base) {
   const open = new Set()

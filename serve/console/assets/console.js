@@ -262,7 +262,9 @@ async function ask(address) {
 document.addEventListener('click', (e) => {
   const by = (selector) => e.target.closest(selector)
   const plainClick = !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0
-  if (by('[data-copy]')) {
+  if (by('[data-text]')) {
+    copy(by('[data-text]').dataset.text)
+  } else if (by('[data-copy]')) {
     copy($(by('[data-copy]').dataset.copy, by('dialog, body')).textContent)
   } else if (by('#stop')) {
     stop()

@@ -147,6 +147,29 @@ func (c *Cell) Soft(text string) { c.span("soft", text) }
 // Off is text that is read out only.
 func (c *Cell) Off(text string) { c.span("off", text) }
 
+// ID is an id, as much of it as lists show, with a button that copies all of it; empty: there is none.
+func (c *Cell) ID(id string) {
+	c.Text(id)
+	c.copy(id)
+}
+
+// LinkID is the same, and leads to a page of the console.
+func (c *Cell) LinkID(to, id string) {
+	c.Link(to, id)
+	c.copy(id)
+}
+
+// copy is a button that copies a text; empty: there is none.
+func (c *Cell) copy(text string) {
+	if text == "" {
+		return
+	}
+	c.write(` <button type="button" class="copy one script"`)
+	c.attribute("data-text", text)
+	c.attribute("aria-label", "Copy "+Cut(text))
+	c.write(`></button>`)
+}
+
 // Below is a small line under the others; empty: there is none. Its class says more of how it looks.
 func (c *Cell) Below(text, class string) {
 	if text == "" {
@@ -246,5 +269,12 @@ func when(v *View, t any) template.HTML {
 func state(s string) template.HTML {
 	var c Cell
 	c.State(s)
+	return template.HTML(c.html)
+}
+
+// copied is an id in a template, with a button that copies it.
+func copied(id string) template.HTML {
+	var c Cell
+	c.ID(id)
 	return template.HTML(c.html)
 }

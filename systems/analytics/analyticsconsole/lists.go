@@ -13,7 +13,7 @@ func eventsTable(v *page.View, project string, all []analyticsapi.Event) templat
 	t := page.Table[analyticsapi.Event]{Caption: "Events", Columns: []page.Column[analyticsapi.Event]{
 		{Name: "Event", Head: true, Cell: func(c *page.Cell, e *analyticsapi.Event) { c.Link(eventAt(project, e.ID.String()), e.Name) }},
 		{Name: "Time", Cell: func(c *page.Cell, e *analyticsapi.Event) { c.When(at(e.Timestamp)) }},
-		{Name: "Distinct id", Look: "id", Cell: func(c *page.Cell, e *analyticsapi.Event) { c.Link(personAt(project, e.Person), e.Distinct) }},
+		{Name: "Distinct id", Look: "id", Cell: func(c *page.Cell, e *analyticsapi.Event) { c.LinkID(personAt(project, e.Person), e.Distinct) }},
 		{Name: "Properties", Look: "cause wide small", Cell: func(c *page.Cell, e *analyticsapi.Event) { c.Text(string(e.Properties)) }},
 	}}
 	return t.HTML(v.Visit, all)
@@ -25,7 +25,7 @@ func warningsTable(v *page.View, all []analyticsapi.Warning) template.HTML {
 		{Name: "Type", Head: true, Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(page.Words(w.Type)) }},
 		{Name: "When", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.When(w.Timestamp) }},
 		{Name: "Event", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(w.Name) }},
-		{Name: "Distinct id", Look: "id", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(w.Distinct) }},
+		{Name: "Distinct id", Look: "id", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.ID(w.Distinct) }},
 		{Name: "Reason", Look: "cause wide small", Cell: func(c *page.Cell, w *analyticsapi.Warning) { c.Text(w.Reason) }},
 	}}
 	return t.HTML(v.Visit, all)

@@ -11,7 +11,7 @@ import (
 // logTable is the sync log.
 func logTable(v *page.View, all []crmapi.SyncRecord) template.HTML {
 	t := page.Table[crmapi.SyncRecord]{Caption: "Sync log", Columns: []page.Column[crmapi.SyncRecord]{
-		{Name: "Event", Head: true, Look: "id", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.Link(eventAt(r.Tenant, r.ID), r.ID) }},
+		{Name: "Event", Head: true, Look: "id", Cell: func(c *page.Cell, r *crmapi.SyncRecord) { c.LinkID(eventAt(r.Tenant, r.ID), r.ID) }},
 		{Name: "State", Cell: func(c *page.Cell, r *crmapi.SyncRecord) {
 			state := strings.ToLower(r.State)
 			c.LinkState(v.Here("state", state), state)

@@ -10,7 +10,7 @@ import (
 // windowsTable are windows.
 func windowsTable(v *page.View, all []windowsapi.Window) template.HTML {
 	t := page.Table[windowsapi.Window]{Caption: "Windows", Columns: []page.Column[windowsapi.Window]{
-		{Name: "Window", Head: true, Look: "id", Cell: func(c *page.Cell, w *windowsapi.Window) { c.Link(oneAddress(w.ID, w.Project), w.ID) }},
+		{Name: "Window", Head: true, Look: "id", Cell: func(c *page.Cell, w *windowsapi.Window) { c.LinkID(oneAddress(w.ID, w.Project), w.ID) }},
 		{Name: "Project", Cell: func(c *page.Cell, w *windowsapi.Window) { c.Text(w.Project) }},
 		{Name: "State", Cell: func(c *page.Cell, w *windowsapi.Window) {
 			c.State(w.State)
