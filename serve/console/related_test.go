@@ -73,3 +73,18 @@ func TestTenantsThatAreNotShownAreSaid(t *testing.T) {
 	w.Has(page, "100 shown; there may be more.")
 	w.Has(w.Page(link(t, page, "/console/queues/q/jobs?state=waiting")), "t100")
 }
+
+// TestWhatIsRenewedDoesNotSpeak looks at an operation that has failed, and at a page that is live: one region says so.
+func TestWhatIsRenewedDoesNotSpeak(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	page := w.Page("/console/operations/op")
+	w.Has(page, "It could not go on. it broke")
+	consoletest.Silent(t, "an operation that failed", page)
+	if n := strings.Count(page, "data-say"); n != 2 { // its state, and why
+		t.Errorf("%d things of it are said, want 2", n)
+	}
+	if !strings.Contains(w.Page("/console/"), `<p id="said" class="off" role="status">`) {
+		t.Error("a page that is renewed has nothing that says what matters")
+	}
+}

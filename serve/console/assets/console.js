@@ -62,8 +62,8 @@ async function refresh() {
   if (!live || stopped || document.hidden || $('dialog[open]')) return again()
   try {
     const { page, ok } = await load(location.href)
-    if (ok) {
-      waiting = $$('[data-part]', page).map((now) => [$(`[data-part="${now.dataset.part}"]`), now]).filter(([old]) => old)
+    if (ok && !stopped && !$('dialog[open]')) { // which may have come meanwhile
+      waiting = $$('[data-part]', page).map((now) => [$(`[data-part="${now.dataset.part}"]`), now]).filter(([old, now]) => old && !inPlace(old, now))
       ahead = newer(page)
       settle()
       speak()
@@ -81,7 +81,7 @@ const hovers = matchMedia('(hover: hover)')
 const pointed = () => hovers.matches && $$(':hover').pop()?.closest('tbody tr, .list li, a, button, summary, input, select, textarea, label')
 function settle() {
   if (stopped || $('dialog[open]')) return
-  waiting = waiting.filter(([old, now]) => !inPlace(old, now) && !replaced(old, now))
+  waiting = waiting.filter(([old, now]) => !replaced(old, now))
   mark()
 }
 const figures = ['class', 'datetime', 'points'], owned = [...figures, 'open', 'data-sent']
