@@ -169,6 +169,7 @@ func New(p Parts) *API {
 	gate.Key, gate.NoAuth, gate.Trusted, gate.Metrics, gate.Log = a.Key, a.NoAuth, a.Trusted, a.Metrics, a.Log
 	gate.Told = a.loggedIn
 	a.guard, a.rates, a.limited = access.New(gate), rates.New(a.Now, a.limits), newLimited(a.Metrics)
+	timed := newTook(a.Metrics)
 	a.yaml = sync.OnceValues(a.documentYAML)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
 	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
@@ -187,7 +188,7 @@ func New(p Parts) *API {
 					a.fail(w, req, a.withNow(req, h.Description, err))
 				}
 			}
-			a.mux.HandleFunc(operation.Pattern(h.Description), shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
+			a.mux.HandleFunc(operation.Pattern(h.Description), timed.of(h.Description, shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
 				if err := a.admit(w, req, h.Description); err != nil {
@@ -212,7 +213,7 @@ func New(p Parts) *API {
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
 				}
-			}))
+			})))
 		}
 	}
 	return a

@@ -37,7 +37,10 @@ func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.
 		case InPath:
 			f.SetString(r.PathValue(p.Name))
 		case InQuery:
-			if texts := given[p.Name]; len(texts) > 0 {
+			switch texts := given[p.Name]; {
+			case len(texts) > 1 && f.Kind() != reflect.Slice:
+				err = Refuse(http.StatusBadRequest, "%s is given %d times: want it once", p.Name, len(texts))
+			case len(texts) > 0:
 				err = p.set(f, texts)
 			}
 		case InBody:

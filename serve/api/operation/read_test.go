@@ -46,7 +46,7 @@ type wanted struct {
 // What has nothing behind its name is a mistake where it cannot be meant: all would be shown.
 func TestAnEmptyParameterIsNoCountAndNoChoice(t *testing.T) {
 	h := operation.View[wanted, operation.None]("a", "a", "").By(func(context.Context, *wanted) (a operation.None, err error) { return })
-	for query, wanted := range map[string]bool{"max=": false, "sure=": false, "state=": false, "id=": false, "name=": true, "": true, "max=0&sure=false&state=held": true} {
+	for query, wanted := range map[string]bool{"max=": false, "sure=": false, "state=": false, "id=": false, "name=": true, "": true, "max=0&sure=false&state=held": true, "max=1&max=2": false, "name=a&name=b": false} {
 		err := h.Serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?"+query, nil))
 		if p, _ := err.(*operation.Problem); wanted != (err == nil) || p != nil && p.Status != http.StatusBadRequest {
 			t.Errorf("%q: %v", query, err)
