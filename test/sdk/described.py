@@ -1,10 +1,24 @@
 """What Schemathesis has to be told of the API: of lines, and of what is no mistake."""
 
+import ast
 import json
+import threading
 
 import schemathesis
 
 LINES = "application/x-ndjson"
+
+# Up to Python 3.12 a depth that ast.parse keeps is that of all threads together: two at once may fail
+# with a SystemError (python/cpython#106905). Hypothesis parses in each worker.
+parse, one = ast.parse, threading.RLock()
+
+
+def parse_alone(*args, **kwargs):
+    with one:
+        return parse(*args, **kwargs)
+
+
+ast.parse = parse_alone
 
 
 @schemathesis.hook
