@@ -104,8 +104,8 @@ func List[Q, A any](ctx context.Context, e Env, c Asker, op operation.Listing[Q,
 }
 
 // Listed is list where the instance is known.
-func Listed[Q, A any](ctx context.Context, e Env, AsJSON bool, a *Client, op operation.Listing[Q, A], q *Q, t *Table, row func(*A) []string) error {
-	if AsJSON {
+func Listed[Q, A any](ctx context.Context, e Env, asJSON bool, a *Client, op operation.Listing[Q, A], q *Q, t *Table, row func(*A) []string) error {
+	if asJSON {
 		return PrintLines(ctx, e, a, op, q)
 	}
 	t.Out = e.Out
@@ -122,16 +122,7 @@ func Listed[Q, A any](ctx context.Context, e Env, AsJSON bool, a *Client, op ope
 
 // PrintLines prints each line of a listing as it came.
 func PrintLines[Q, A any](ctx context.Context, e Env, a *Client, op operation.Listing[Q, A], q *Q) error {
-	out := AsJSON(e.Out)
-	for line, err := range op.Raw(ctx, &a.Client, q) {
-		if err == nil {
-			_, err = out.Write(line)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return operation.Print(ctx, op.Description, &a.Client, q, AsJSON(e.Out))
 }
 
 // Address makes a URL of what people write.

@@ -160,8 +160,8 @@ func (s *eventSending) failure() error {
 }
 
 // print says what became of the events.
-func (s *eventSending) print(e Env, AsJSON bool) error {
-	if AsJSON {
+func (s *eventSending) print(e Env, asJSON bool) error {
+	if asJSON {
 		return PrintJSON(e.Out, s.sum)
 	}
 	_, err := fmt.Fprintf(e.Out, "%s accepted, %s, %d rejected.\n", Count(s.sum.Accepted, "event", "events"), Count(s.sum.Duplicates, "duplicate", "duplicates"), s.sum.Rejected)

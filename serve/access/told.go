@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/tidemill/tidemill/internal/recent"
 	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
@@ -20,7 +19,7 @@ type untold struct {
 	now func() time.Time
 
 	mu    sync.Mutex // guards what follows; held for work in memory only
-	of    *lru.Cache[string, *silence]
+	of    recent.Cache[string, silence]
 	begun time.Time // of the present triesFor
 	told  int       // in it
 }
@@ -32,11 +31,7 @@ type silence struct {
 }
 
 func newUntold(now func() time.Time) *untold {
-	of, err := lru.New[string, *silence](triesKept)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &untold{now: now, of: of}
+	return &untold{now: now, of: recent.New[string, silence](triesKept)}
 }
 
 // refused counts a refused login of a sender. If due, it is to be told of, with how many there were
@@ -45,11 +40,7 @@ func (u *untold) refused(sender string, waits bool) (more int, due bool) {
 	now := u.now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	s, known := u.of.Get(sender)
-	if !known {
-		s = new(silence)
-		u.of.Add(sender, s)
-	}
+	s := u.of.Of(sender)
 	if now.Sub(u.begun) >= triesFor {
 		u.begun, u.told = now, 0
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/tidemill/tidemill/internal/recent"
 )
 
 const (
@@ -19,7 +19,7 @@ type tries struct {
 	now func() time.Time
 
 	mu sync.Mutex // guards of and what is in it
-	of *lru.Cache[string, *tried]
+	of recent.Cache[string, tried]
 }
 
 type tried struct {
@@ -29,11 +29,7 @@ type tried struct {
 }
 
 func newTries(now func() time.Time) *tries {
-	of, err := lru.New[string, *tried](triesKept)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &tries{now: now, of: of}
+	return &tries{now: now, of: recent.New[string, tried](triesKept)}
 }
 
 // begin counts a try as a wrong one, until forgive says that it was not. It returns how long there

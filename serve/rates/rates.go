@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/tidemill/tidemill/internal/recent"
 	"github.com/tidemill/tidemill/policy"
 )
 
@@ -32,7 +31,7 @@ type Limiter struct {
 	limits func() Limits
 
 	mu      sync.Mutex // guards what follows; held for work in memory only
-	callers *lru.Cache[string, *caller]
+	callers recent.Cache[string, caller]
 	dear    int           // at work, of all
 	ended   chan struct{} // closed when a dear one ends, for those that wait
 }
@@ -46,11 +45,7 @@ type caller struct {
 
 // New makes a limiter. The limits may be others from one call to the next.
 func New(now func() time.Time, limits func() Limits) *Limiter {
-	callers, err := lru.New[string, *caller](callersMost)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &Limiter{now: now, limits: limits, callers: callers, ended: make(chan struct{})}
+	return &Limiter{now: now, limits: limits, callers: recent.New[string, caller](callersMost), ended: make(chan struct{})}
 }
 
 // Standing is how a caller stands after a request.
@@ -89,11 +84,7 @@ func (l *Limiter) Take(who string, change bool) Standing {
 
 // of is a caller; those who are idle are forgotten. The lock is held.
 func (l *Limiter) of(who string, now time.Time) *caller {
-	c, known := l.callers.Get(who)
-	if !known {
-		c = new(caller)
-		l.callers.Add(who, c)
-	}
+	c := l.callers.Of(who)
 	c.last = now
 	for {
 		name, oldest, ok := l.callers.GetOldest()

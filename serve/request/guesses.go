@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"github.com/tidemill/tidemill/internal/recent"
 	"github.com/tidemill/tidemill/internal/sleep"
 )
 
@@ -30,8 +29,8 @@ type Guesses struct {
 	log  *slog.Logger
 	what string
 
-	mu      sync.Mutex                        // guards what follows; held for work in memory only
-	senders *lru.Cache[netip.Prefix, *sender] // the latest
+	mu      sync.Mutex // guards what follows; held for work in memory only
+	senders recent.Cache[netip.Prefix, sender]
 	waiting int
 	records int       // of the log since period
 	period  time.Time // when the present RefusalsEvery began
@@ -47,11 +46,7 @@ type sender struct {
 
 // NewGuesses makes one that logs to log who is slowed; what is guessed, in the plural.
 func NewGuesses(log *slog.Logger, what string) *Guesses {
-	senders, err := lru.New[netip.Prefix, *sender](guessSenders)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &Guesses{log: log, what: what, senders: senders}
+	return &Guesses{log: log, what: what, senders: recent.New[netip.Prefix, sender](guessSenders)}
 }
 
 // Wrong notes a wrong one. It returns whether there were too many of this sender; then it has
@@ -80,11 +75,7 @@ func (g *Guesses) note(from netip.Addr) (s *sender, slow, wait bool) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s, known := g.senders.Get(who)
-	if !known {
-		s = new(sender)
-		g.senders.Add(who, s)
-	}
+	s = g.senders.Of(who)
 	if s.until.Before(now) {
 		s.until = now
 	}

@@ -153,7 +153,7 @@ func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func(
 // Print asks for what an operation answers, of whatever type, and writes it as it comes: a listing without its last
 // line, which has to say that it is whole. q is a pointer to its request.
 func Print(ctx context.Context, d *Description, c *Client, q any, to io.Writer) error {
-	if page, ok := q.(interface{ page() *Page }); d.Lines && !(ok && page.page().asked()) {
+	if in, ok := q.(paged); d.Lines && !(ok && in.page().asked()) {
 		for line, err := range d.each(ctx, c, q) {
 			if err == nil {
 				_, err = to.Write(line)

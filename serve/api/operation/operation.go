@@ -196,7 +196,7 @@ func (p *Param) Optional() bool { _, ok := p.Field.Tag.Lookup("optional"); retur
 
 // Paged says whether the listing can be read in pages.
 func (d *Description) Paged() bool {
-	return d.Lines && reflect.PointerTo(d.Asks).Implements(reflect.TypeFor[interface{ page() *Page }]())
+	return d.Lines && reflect.PointerTo(d.Asks).Implements(reflect.TypeFor[paged]())
 }
 
 // Tagged says whether the answer has an ETag.

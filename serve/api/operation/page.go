@@ -83,6 +83,9 @@ func (p *Page) Most(most int) (int, error) {
 
 func (p *Page) page() *Page { return p }
 
+// paged is a request that has a Page.
+type paged interface{ page() *Page }
+
 // open reads the cursor.
 func (p *Page) open(of []byte, now time.Time) error {
 	if !p.asked() {

@@ -160,7 +160,7 @@ func (s *served) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, reflect.ValueOf(s.asks).Elem()); err != nil {
 		return err
 	}
-	if in, ok := s.asks.(interface{ page() *Page }); ok {
+	if in, ok := s.asks.(paged); ok {
 		p, now, of := in.page(), time.Now(), listingOf(r)
 		if err := cmp.Or(p.open(of, now), p.mayCount(r.Context(), s.Description, s.count != nil)); err != nil {
 			return err

@@ -235,10 +235,9 @@ func (s *Store) Tenant(ctx context.Context, tenant string) (all []queue.Depth, e
 
 // tenantDepth is what waits of a tenant in a priority.
 type tenantDepth struct {
-	tenant   string
+	queue.Depth
 	position string // of its oldest job
 	added    int64  // when that was added, in ms; -1: it has gone
-	waiting  int64
 }
 
 // depths measures a queue: of the first tenants of each priority, the deepest (0: all of them). Tenants
@@ -276,7 +275,7 @@ func (s *Store) depths(ctx context.Context, name string, tenants, deepest int) (
 				return nil, nil, err
 			}
 			for _, t := range found {
-				more(byTenant, t.tenant, queue.Depth{Tenant: t.tenant, Waiting: t.waiting}, t.added)
+				more(byTenant, t.Tenant, t.Depth, t.added)
 			}
 			for i := 0; i+1 < len(behind); i += 2 {
 				tenant, err1 := behind[i].ToString()
@@ -315,11 +314,9 @@ func (s *Store) deepest(ctx context.Context, shard int, name string, priority in
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(t tenantDepth) bool { return t.waiting == 0 }) // taken meanwhile
+	all = slices.DeleteFunc(all, func(t tenantDepth) bool { return t.Waiting == 0 }) // taken meanwhile
 	if most > 0 && len(all) > most {
-		slices.SortFunc(all, func(a, b tenantDepth) int {
-			return cmp.Or(cmp.Compare(b.waiting, a.waiting), cmp.Compare(a.tenant, b.tenant))
-		})
+		slices.SortFunc(all, func(a, b tenantDepth) int { return rules.Deeper(a.Depth, b.Depth) })
 		all = all[:most]
 	}
 	for some := range slices.Chunk(all, tenantsAtOnce) {
@@ -365,7 +362,7 @@ func (s *Store) count(ctx context.Context, shard int, name string, priority int6
 			return nil, reply("measure queues")
 		}
 		for i, n := range got {
-			all = append(all, tenantDepth{tenant: rest[2*i], position: rest[2*i+1], waiting: n})
+			all = append(all, tenantDepth{Depth: queue.Depth{Tenant: rest[2*i], Waiting: n}, position: rest[2*i+1]})
 		}
 	}
 	return all, nil
