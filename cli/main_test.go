@@ -215,6 +215,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				_, _ = w.Write([]byte(status))
 				return
 			}
+			w.Header().Set("Content-Type", operation.LinesType)
 			_, _ = w.Write([]byte(`{"event_id":"1"}` + "\n" + `{"event_id":`))
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
@@ -225,6 +226,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 				_, _ = w.Write([]byte(status))
 				return
 			}
+			w.Header().Set("Content-Type", operation.LinesType)
 			_, _ = w.Write([]byte(`{"event_id":"1"}` + "\n" + `{"problem":{"type":"/api/v1/problems/failed","title":"Internal Server Error","status":500,"detail":"the disk broke"}}` + "\n"))
 		}, "events --json", "the listing was cut off: the disk broke"},
 	} {

@@ -29,7 +29,7 @@ type userListCmd struct{ command.Remote }
 
 func (c *userListCmd) Run(ctx context.Context, e command.Env) error {
 	t := command.Table{Head: "NAME\tROLE\tADDED\tBY", None: "No users: `tidemill user add NAME --role admin` adds one."}
-	return command.List(ctx, e, c, api.ListUsers, &operation.None{}, &t, func(u *api.User) []string {
+	return command.List(ctx, e, c, api.ListUsers, &operation.Short{}, &t, func(u *api.User) []string {
 		return []string{u.Name, u.Role.String(), command.Stamp(&u.Made), u.By}
 	})
 }
@@ -160,7 +160,7 @@ type tokenListCmd struct{ command.Remote }
 
 func (c *tokenListCmd) Run(ctx context.Context, e command.Env) error {
 	t := command.Table{Head: "ID\tNAME\tROLE\tMADE\tBY\tUSED\tENDS", None: "No tokens: `tidemill token make NAME` makes one."}
-	return command.List(ctx, e, c, api.ListTokens, &operation.None{}, &t, func(t *api.Token) []string {
+	return command.List(ctx, e, c, api.ListTokens, &operation.Short{}, &t, func(t *api.Token) []string {
 		end := command.Stamp(t.Until)
 		if t.Until == nil {
 			end = "never"

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/logbook"
 	"github.com/tidemill/tidemill/serve"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/project"
 	"github.com/tidemill/tidemill/systems"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsconfig"
@@ -65,6 +66,7 @@ func running(t *testing.T, in *Instance, server *serve.Server) (stop func() erro
 func get(in *Instance, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
 	in.byOperator(r)
+	r.Header.Set("Accept", operation.LinesType) // of listings
 	w := httptest.NewRecorder()
 	in.ServeHTTP(w, r)
 	return w

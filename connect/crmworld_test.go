@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/postgresdb"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/profile"
 	"github.com/tidemill/tidemill/state/profile/tableprofile"
 	"github.com/tidemill/tidemill/state/table/postgrestable"
@@ -191,6 +192,7 @@ func (w *crmWorld) ask(method, path, key, body string) (int, string) {
 	r := httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body))
 	if strings.HasPrefix(path, "/api/") {
 		w.byOperator(r)
+		r.Header.Set("Accept", operation.LinesType) // of listings
 	}
 	if key != "" {
 		r.Header.Set("X-API-Key", key)

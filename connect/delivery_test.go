@@ -201,7 +201,7 @@ func deliver(t *testing.T, vars map[string]string) {
 	if a := w.Body.String(); !strings.Contains(a, `"status":"dead"`) || strings.Contains(a, "503") {
 		t.Errorf("status for the site: %s", a)
 	}
-	edit := httptest.NewRequest("POST", "http://localhost/api/v1/dead/"+third+"%2Fp/edit", strings.NewReader(`{"eventType":`))
+	edit := httptest.NewRequest("PUT", "http://localhost/api/v1/dead/"+third+"%2Fp/payload", strings.NewReader(`{"eventType":`))
 	edit.Header.Set("If-Match", "*")
 	in.byOperator(edit)
 	w = httptest.NewRecorder()

@@ -54,6 +54,10 @@ type System struct {
 	Audit     func(ctx context.Context) (any, bool, error)            // its report, and whether it balances
 	Notes     func() []string                                         // what an operator should know beside the numbers, a sentence each; nil: nothing
 
+	// Unanswered says, in a sentence, what was delivered often and is not acknowledged; empty: nothing. Nil: it is
+	// never asked for acknowledgements.
+	Unanswered func() string
+
 	// Decodes says why a replay of a pipeline's dead letters could not read a message. Nil: it reads
 	// whatever there is.
 	Decodes func(pipeline string, m *tidemill.Message) error
@@ -208,7 +212,7 @@ func New(p Parts) *API {
 				defer end()
 				if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
 					a.fail(w, req, operation.Refuse(http.StatusBadRequest, "%s takes no Idempotency-Key, as nothing is kept of its secret: leave it out", h.ID))
-				} else if h.Method != http.MethodPost || h.OwnKey || len(keys) == 0 {
+				} else if h.Method == http.MethodGet || h.OwnKey || len(keys) == 0 {
 					do(w, req) // entries have ids that are made of the key
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
@@ -292,7 +296,7 @@ func (a *API) inside(w http.ResponseWriter, r *http.Request) {
 // unknown says whether the path is wrong or only its method.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut} {
 		try := &http.Request{Method: method, URL: r.URL, Host: r.Host}
 		if _, pattern := a.mux.Handler(try); pattern != "" {
 			allowed = append(allowed, method)

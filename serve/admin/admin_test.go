@@ -84,6 +84,9 @@ func request(method, path string, body string) *http.Request {
 	r := httptest.NewRequest(method, "http://localhost:8484"+path, strings.NewReader(body))
 	r.RemoteAddr = "127.0.0.1:50000"
 	r.Header.Set("Authorization", "Bearer "+token)
+	if q := r.URL.Query(); !q.Has("limit") && !q.Has("cursor") { // listings
+		r.Header.Set("Accept", operation.LinesType)
+	}
 	return r
 }
 

@@ -33,6 +33,7 @@ const (
 	credentials
 	circuit
 	failing
+	unanswered
 	off
 	full
 	growing
@@ -41,7 +42,7 @@ const (
 	attentionKinds
 )
 
-var attentionNames = [attentionKinds]string{"unbalanced", "unread", "stopped", "credentials", "circuit", "errors", "off", "full", "growing", "old", "paused"}
+var attentionNames = [attentionKinds]string{"unbalanced", "unread", "stopped", "credentials", "circuit", "errors", "unanswered", "off", "full", "growing", "old", "paused"}
 
 // add adds one thing.
 func (w *wanted) add(kind int, a api.Attention, since time.Time) {
@@ -108,6 +109,16 @@ func (a *API) wantedByPipeline(w *wanted, system string, e *flow.Engine) {
 	}
 }
 
+// wantedBySystem is what a system of this instance says of itself.
+func wantedBySystem(w *wanted, s *System) {
+	if s.Unanswered == nil {
+		return
+	}
+	if text := s.Unanswered(); text != "" {
+		w.add(unanswered, api.Attention{System: s.Name, Text: text, Advice: "See whether the receiver runs, and acknowledges: tidemill doctor says what it checks.", Operation: "getDoctor", Here: true}, time.Time{})
+	}
+}
+
 // wantedByQueue is what a queue wants.
 func (a *API) wantedByQueue(w *wanted, q *queue.Standing) {
 	st, is := &q.Stats, &q.Settings
@@ -131,7 +142,7 @@ func (a *API) wantedByQueue(w *wanted, q *queue.Standing) {
 	if more := a.grown(queueSeries+q.Queue, w.now); more > 0 {
 		add(growing, w.now.Add(-grownFor), "See what holds it back: its limits, its destination, the number of workers.", "getQueue", "Queue %s grows: %d more came in than ended in the last 10 minutes.", q.Queue, more)
 	}
-	if !is.Paused && st.Waiting > 0 && !st.Oldest.IsZero() && w.now.Sub(st.Oldest) > tooOld {
+	if !is.Paused && st.Waiting+st.Leased > 0 && !st.Oldest.IsZero() && w.now.Sub(st.Oldest) > tooOld {
 		add(old, st.Oldest, "See what holds it back: its limits, its destination, whether anybody works on it.", "getQueue", "The oldest job of queue %s came in %v ago.", q.Queue, w.now.Sub(st.Oldest).Round(time.Minute))
 	}
 }

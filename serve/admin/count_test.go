@@ -64,7 +64,7 @@ func TestPagesAreCounted(t *testing.T) {
 			t.Errorf("%s: counted %s, want %s", path, got, want)
 		}
 	}
-	refused(t, d.ask(http.MethodGet, "dead?count=bounded", ""), http.StatusBadRequest, "count is for pages")
+	refused(t, d.ask(http.MethodGet, "dead?count=bounded", ""), http.StatusBadRequest, "count are of pages")
 	refused(t, d.ask(http.MethodGet, "dead?limit=5&count=some", ""), http.StatusBadRequest, "count=")
 	w, r := httptest.NewRecorder(), request(http.MethodGet, admin.Prefix+"dead?limit=5&count=exact", "")
 	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: caller.All(caller.Viewer)})))

@@ -55,7 +55,7 @@ func TestPayloadsOfDeadLettersAreCovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.covered(marker, "dead/6", "dead?format=export", "dead?format=export&limit=10")
-	d.post("dead/6/edit", `{"email": "`+marker+`", "edited": true}`)
+	d.put("dead/6/payload", `{"email": "`+marker+`", "edited": true}`)
 	d.covered(marker, "dead/6", "dead?format=export")
 	if shown := d.viewer("dead/6"); !strings.Contains(shown, `"payload":"{\"email\":\"(text)\",\"edited\":\"(true or false)\"}"`) || !strings.Contains(shown, `{"name":"cookie","value":"(text)"}`) {
 		t.Errorf("names and types are not shown: %s", shown)
@@ -190,12 +190,12 @@ func TestWhatIsCoveredIsNotWrittenBack(t *testing.T) {
 	cfg := loaded(t)
 	cfg.Console.Cover = []string{"payload.email"}
 	d := newDesk(t, admin.Parts{Letters: letters, Config: constant(cfg), Common: &answer.Common{Queues: queues}, Systems: []admin.System{{Name: "analytics"}}})
-	for at, edit := range map[string]string{"dead/1": "dead/1/edit", "queues/ours/job?id=a&tenant=shop": "queues/ours/edit?id=a&tenant=shop"} {
+	for at, edit := range map[string]string{"dead/1": "dead/1/payload", "queues/ours/job?id=a&tenant=shop": "queues/ours/job/payload?id=a&tenant=shop"} {
 		if got := d.get(at); !strings.Contains(got, `(text)`) || !strings.Contains(got, `"covered":true`) {
 			t.Errorf("%s does not say that its payload is covered: %s", at, got)
 		}
-		refused(t, d.ask(http.MethodPost, edit, shown), http.StatusUnprocessableEntity, `"(text)" where its value is covered for you`)
-		d.post(edit, `{"email":"bob@example.com","n":2,"note":"(text)"}`)
+		refused(t, d.ask(http.MethodPut, edit, shown), http.StatusUnprocessableEntity, `"(text)" where its value is covered for you`)
+		d.put(edit, `{"email":"bob@example.com","n":2,"note":"(text)"}`)
 	}
 	for l, err := range letters.List(t.Context(), deadletter.Filter{}) {
 		if err != nil || string(l.Payload) != `{"email":"bob@example.com","n":2,"note":"(text)"}` {
@@ -206,7 +206,7 @@ func TestWhatIsCoveredIsNotWrittenBack(t *testing.T) {
 	if got := whole.get("dead/1"); strings.Contains(got, "covered") {
 		t.Errorf("nothing is covered, and it says %s", got)
 	}
-	whole.post("dead/1/edit", shown)
+	whole.put("dead/1/payload", shown)
 }
 
 // TestAnETagDoesNotTellWhatIsCovered guesses the payload of a dead letter and of a job, as somebody who
@@ -232,27 +232,27 @@ func TestAnETagDoesNotTellWhatIsCovered(t *testing.T) {
 		return w
 	}
 	for _, at := range []string{"dead/1", "queues/ours/job?id=a&tenant=shop"} {
-		edit := strings.Replace(strings.Replace(at, "/job", "/edit", 1), "dead/1", "dead/1/edit", 1)
+		edit := strings.Replace(strings.Replace(at, "/job", "/job/payload", 1), "dead/1", "dead/1/payload", 1)
 		blind, whole := ask(http.MethodGet, at, "", "", false), ask(http.MethodGet, at, "", "", true)
 		shown, real := versionIn(blind), versionIn(whole)
 		if shown == real || !strings.Contains(blind.Body.String(), `"etag":`+shown) || strings.Contains(blind.Body.String(), strings.Trim(real, `"`)) {
 			t.Errorf("%s: the ETag is %s for who may not see the payload, and %s for who may: %s", at, shown, real, blind.Body)
 		}
 		for _, guessed := range []string{real, `"none"`} { // made of a guess that is right; with a right guess as body
-			if w := ask(http.MethodPost, edit, secret, guessed, false); w.Code != http.StatusPreconditionFailed {
+			if w := ask(http.MethodPut, edit, secret, guessed, false); w.Code != http.StatusPreconditionFailed {
 				t.Errorf("%s: a guess of the payload with the ETag %s is answered by %d %s", at, guessed, w.Code, w.Body)
 			}
 		}
-		if w := ask(http.MethodPost, edit, `{"pin":"0815"}`, shown, false); w.Code != http.StatusOK {
+		if w := ask(http.MethodPut, edit, `{"pin":"0815"}`, shown, false); w.Code != http.StatusOK {
 			t.Errorf("%s: an edit of what was shown is answered by %d %s", at, w.Code, w.Body)
 		}
 		if now := versionIn(ask(http.MethodGet, at, "", "", false)); now != shown {
 			t.Errorf("%s: another payload that is shown alike has the ETag %s, before %s", at, now, shown)
 		}
-		if w := ask(http.MethodPost, edit, `{"pin":1}`, shown, false); w.Code != http.StatusOK {
+		if w := ask(http.MethodPut, edit, `{"pin":1}`, shown, false); w.Code != http.StatusOK {
 			t.Errorf("%s: %d %s", at, w.Code, w.Body)
 		}
-		if w := ask(http.MethodPost, edit, `{"pin":2}`, shown, false); w.Code != http.StatusPreconditionFailed {
+		if w := ask(http.MethodPut, edit, `{"pin":2}`, shown, false); w.Code != http.StatusPreconditionFailed {
 			t.Errorf("%s: an edit of what is shown otherwise now is answered by %d %s", at, w.Code, w.Body)
 		}
 	}

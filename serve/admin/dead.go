@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/nearest"
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -25,6 +26,8 @@ func (a *API) deadLetters() Room {
 		api.ListDead.CountedBy(a.dead, a.countDead),
 		api.GroupDead.By(a.groups),
 		api.GetDead.By(a.letter),
+		api.GetDeadPayload.By(a.deadPayload),
+		api.GetDeadOriginal.By(a.deadOriginal),
 		api.ReplayDead.By(a.moveDead(api.DeadReplay)),
 		api.DeleteDead.By(a.moveDead(api.DeadDelete)),
 		api.EditDead.By(a.edit),
@@ -33,7 +36,7 @@ func (a *API) deadLetters() Room {
 
 // chosen reads which letters are meant.
 func (a *API) chosen(ctx context.Context, ids []string, q *api.Dead) (f deadletter.Filter, err error) {
-	f = deadletter.Filter{Pipeline: q.Pipeline, IDs: ids, Seqs: q.Seq, Max: q.Max}
+	f = deadletter.Filter{Pipeline: q.Pipeline, IDs: ids, Seqs: q.Seq, Max: q.Max, Cause: deadletter.CommonCause(q.Cause)}
 	if q.Partner != "" {
 		of := a.queueOf(q.Partner)
 		if of == "" {
@@ -277,6 +280,28 @@ func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
 	return nil
 }
 
+// deadPayload is the payload of a letter, with the ETag that an edit is compared with.
+func (a *API) deadPayload(ctx context.Context, q *api.OneDead) (out operation.Payload, err error) {
+	l, _, err := a.named(ctx, q, 2)
+	if err != nil {
+		return out, err
+	}
+	return operation.PayloadOf(ctx, a.show(l, false), l.ID, l.Version(), l.Payload)
+}
+
+// deadOriginal is what was received, with an ETag of its own, as no edit changes it.
+func (a *API) deadOriginal(ctx context.Context, q *api.OneDead) (out operation.Payload, err error) {
+	l, _, err := a.named(ctx, q, 2)
+	if err != nil {
+		return out, err
+	}
+	payload := l.Payload
+	if !l.Edited.IsZero() {
+		payload = l.Original
+	}
+	return operation.PayloadOf(ctx, a.show(l, false), l.ID+"-original", "original-"+wire.Fingerprint(payload), payload)
+}
+
 // edit replaces the payload of a letter.
 func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, err error) {
 	l, in, err := a.named(ctx, &q.OneDead, 2)
@@ -316,13 +341,18 @@ func (a *API) moveDead(what string) func(context.Context, *api.DeadMove) (api.Mo
 	}
 }
 
+// unfiltered says whether a filter chooses all dead letters that the caller may look at.
+func unfiltered(f *deadletter.Filter) bool {
+	return len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Cause == "" && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero()
+}
+
 // someDead are the dead letters to change, of those that are held.
 func (a *API) someDead(ctx context.Context, what string, q *api.OperationThings) (many, error) {
 	f, stores, err := a.chosenIn(ctx, q.IDs, &q.Dead)
 	if err != nil {
 		return nil, err
 	}
-	if len(f.IDs) == 0 && len(f.Seqs) == 0 && len(f.Kinds) == 0 && f.Tenant == "" && f.Pipeline == "" && f.After.IsZero() && f.Before.IsZero() && f.Max == 0 && !q.All {
+	if unfiltered(&f) && f.Max == 0 && !q.All {
 		return nil, operation.Refuse(http.StatusBadRequest, "say which letters to %s: ids, a filter, or all", strings.TrimPrefix(what, "dead."))
 	}
 	if q.State == string(deadletter.Replaying) {

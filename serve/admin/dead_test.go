@@ -153,8 +153,8 @@ func TestTheExportIsTheFormOfProgramsOutside(t *testing.T) {
 	if q := d.field(got[3], "queue"); q != "ingest.high" {
 		t.Errorf("the queue of a letter of routing is %v, want the one that it came from", q)
 	}
-	d.post("dead/1/edit", `{"n":"mended"}`)
-	d.post("dead/2/edit", "\xff")
+	d.put("dead/1/payload", `{"n":"mended"}`)
+	d.put("dead/2/payload", "\xff")
 	got = lines(d.get("dead?format=export&partner=dv360"))
 	if d.field(got[0], "originalPayload") != `{ "n": 0 }` || d.field(got[0], "editedPayload") != `{"n":"mended"}` {
 		t.Errorf("an edited letter is exported as %s", got[0])
@@ -166,7 +166,7 @@ func TestTheExportIsTheFormOfProgramsOutside(t *testing.T) {
 
 func TestALetterIsEdited(t *testing.T) {
 	d, s := dead(t)
-	got := d.post("dead/"+url.PathEscape("e1/dv360")+"/edit", "mended\n")
+	got := d.put("dead/"+url.PathEscape("e1/dv360")+"/payload", "mended\n")
 	if d.field(got, "payload") != "mended\n" || d.field(got, "original_payload") != `{ "n": 0 }` || d.field(got, "edited_at") == nil {
 		t.Errorf("answered %s", got)
 	}
@@ -174,21 +174,21 @@ func TestALetterIsEdited(t *testing.T) {
 	if strings.Contains(d.log.String(), "mended") {
 		t.Errorf("the log has the payload: %s", d.log.String())
 	}
-	refused(t, d.ask("POST", "dead/1/edit", ""), http.StatusBadRequest, "no body")
-	refused(t, d.ask("POST", "dead/1/edit", strings.Repeat("x", 4<<20+1)), http.StatusRequestEntityTooLarge, "larger than 4 MiB")
-	refused(t, d.ask("POST", "dead/99/edit", "x"), http.StatusNotFound, "there is no dead letter 99")
+	refused(t, d.ask("PUT", "dead/1/payload", ""), http.StatusBadRequest, "no body")
+	refused(t, d.ask("PUT", "dead/1/payload", strings.Repeat("x", 4<<20+1)), http.StatusRequestEntityTooLarge, "larger than 4 MiB")
+	refused(t, d.ask("PUT", "dead/99/payload", "x"), http.StatusNotFound, "there is no dead letter 99")
 	d.post("dead/replay?seq=1", "")
-	refused(t, d.ask("POST", "dead/1/edit", "x"), http.StatusConflict, "is being replayed")
+	refused(t, d.ask("PUT", "dead/1/payload", "x"), http.StatusConflict, "is being replayed")
 	twin := tidemill.DeadLetter{Pipeline: "other", Message: &tidemill.Message{ID: "e4"}, At: day}
 	if err := s.Put(t.Context(), []tidemill.DeadLetter{twin}); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, d.ask("POST", "dead/e4/edit", "x"), http.StatusConflict, "several letters have the id e4: say which pipeline")
-	d.post("dead/6/edit", "x")
+	refused(t, d.ask("PUT", "dead/e4/payload", "x"), http.StatusConflict, "several letters have the id e4: say which pipeline")
+	d.put("dead/6/payload", "x")
 	if l := d.get("dead/e4?pipeline=analytics"); d.field(l, "seq") != 5.0 {
 		t.Errorf("of analytics the letter is %s", l)
 	}
-	if l := d.post("dead/e4/edit?pipeline=other", "y"); d.field(l, "seq") != 6.0 {
+	if l := d.put("dead/e4/payload?pipeline=other", "y"); d.field(l, "seq") != 6.0 {
 		t.Errorf("edited is %s", l)
 	}
 	refused(t, d.ask("GET", "dead/e4?pipeline=nix", ""), http.StatusNotFound, "there is no dead letter e4 of pipeline nix")
@@ -208,11 +208,11 @@ func TestALetterThatNoReplayCouldReadIsNotEdited(t *testing.T) {
 			return nil
 		}},
 	}})
-	refused(t, d.ask("POST", "dead/1/edit", "bad"), http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: it has no type")
+	refused(t, d.ask("PUT", "dead/1/payload", "bad"), http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: it has no type")
 	if l := d.get("dead/1"); d.field(l, "payload") != `{ "n": 0 }` || d.field(l, "edited_at") != nil {
 		t.Errorf("it is %s", l)
 	}
-	if l := d.post("dead/1/edit", "good"); d.field(l, "payload") != "good" {
+	if l := d.put("dead/1/payload", "good"); d.field(l, "payload") != "good" {
 		t.Errorf("edited it is %s", l)
 	}
 	if want := []string{"s2s.dv360 e1/dv360 shop bad", "s2s.dv360 e1/dv360 shop good"}; !slices.Equal(asked, want) {
@@ -318,11 +318,11 @@ func TestLettersOfDeliveryMayLieInAStoreOfTheirOwn(t *testing.T) {
 	}
 	refused(t, d.ask("GET", "dead?system=nix", ""), http.StatusNotFound, `no system "nix" runs here`)
 	refused(t, d.ask("GET", "dead/1", ""), http.StatusConflict, "of the pipelines analytics and s2s.dv360: say which pipeline")
-	refused(t, d.ask("POST", "dead/1/edit", "x"), http.StatusConflict, "say which pipeline")
+	refused(t, d.ask("PUT", "dead/1/payload", "x"), http.StatusConflict, "say which pipeline")
 	if l := d.get("dead/3"); d.field(l, "pipeline") != "s2s.yahoo" {
 		t.Errorf("letter 3 is %s", l)
 	}
-	if l := d.post("dead/1/edit?system=delivery", "x"); d.field(l, "pipeline") != "s2s.dv360" || d.field(l, "payload") != "x" {
+	if l := d.put("dead/1/payload?system=delivery", "x"); d.field(l, "pipeline") != "s2s.dv360" || d.field(l, "payload") != "x" {
 		t.Errorf("edited: %s", l)
 	}
 	for _, c := range []struct {

@@ -25,11 +25,21 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case q.Text == "":
+	case q.Count != "" && q.Count != "none":
+		return nil, operation.Refuse(http.StatusBadRequest, "what has a text is not counted: leave count out")
+	case unfiltered(&f) && q.System == "":
+		return nil, operation.Refuse(http.StatusBadRequest, "text looks at each dead letter that other filters choose: say where to look, by a system, pipeline, partner, kind, cause, owner or time")
+	}
 	if f.Back = q.Back(); f.Back {
 		slices.Reverse(stores)
 	}
 	if stores, f.AfterSeq, err = a.behind(q.After(), stores); err != nil {
 		return nil, err
+	}
+	if q.Text != "" {
+		return a.deadWith(ctx, q, f, stores, most), nil
 	}
 	return func(yield func(api.ListedDead, error) bool) {
 		n := 0
@@ -41,12 +51,8 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 			}
 			for l, err := range lettersOf(ctx, s, f) {
 				var out api.ListedDead
-				switch {
-				case err != nil:
-				case q.Format == "export":
-					out.Position, out.System, out.Export = a.keyOf(s, l), a.systemOf(l.Pipeline), a.export(l)
-				default:
-					out.Position, out.DeadLetter = a.keyOf(s, l), a.show(l, false)
+				if err == nil {
+					out = a.asListed(q, s, l)
 				}
 				if n++; !yield(out, err) || err != nil {
 					return
@@ -55,6 +61,17 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 			f.AfterSeq = 0
 		}
 	}, nil
+}
+
+// asListed is a dead letter of a listing, in the form that is asked for.
+func (a *API) asListed(q *api.DeadFilter, s deadletter.Store, l *deadletter.Letter) (out api.ListedDead) {
+	out.Position = a.keyOf(s, l)
+	if q.Format == "export" {
+		out.System, out.Export = a.systemOf(l.Pipeline), a.export(l)
+	} else {
+		out.DeadLetter = a.show(l, false)
+	}
+	return out
 }
 
 // countDead counts dead letters, without reading their payloads.

@@ -136,6 +136,14 @@ func (d *grantDesk) asAdmin(path string) {
 	d.good(d.as("admin", http.MethodPost, path))
 }
 
+// methodOf is that of a change.
+func methodOf(path string) string {
+	if strings.Contains(path, "/payload") {
+		return http.MethodPut
+	}
+	return http.MethodPost
+}
+
 // as asks as somebody with rights, who may see payloads of what they are an operator of.
 func (d *grantDesk) as(grant, method, path string) *httptest.ResponseRecorder {
 	d.Helper()
@@ -144,12 +152,12 @@ func (d *grantDesk) as(grant, method, path string) *httptest.ResponseRecorder {
 		d.Fatal(err)
 	}
 	body := ""
-	if strings.HasSuffix(path, "/settings") || strings.Contains(path, "/edit") {
+	if strings.HasSuffix(path, "/settings") || strings.Contains(path, "/payload") {
 		body = `{"paused": true}`
 	}
 	w, r := httptest.NewRecorder(), request(method, admin.Prefix+path, body)
 	r.Header.Set(operation.IfMatch, operation.Whatever)
-	if d.keys++; method == http.MethodPost {
+	if d.keys++; method != http.MethodGet {
 		r.Header.Set("Idempotency-Key", fmt.Sprint("k", d.keys))
 	}
 	d.api.Inside().ServeHTTP(w, r.WithContext(caller.With(r.Context(), caller.Caller{Name: "ada", Rights: rights, Payloads: true, Via: "token"})))

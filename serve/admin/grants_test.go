@@ -140,13 +140,13 @@ func TestAGrantForASystemChangesNothingOfAnother(t *testing.T) {
 		before := counts()
 		for _, of := range things[1:] {
 			q, e, word := url.PathEscape(of.queue), url.QueryEscape(of.queue), url.PathEscape(of.word+"-1")
-			for _, path := range []string{"queues/" + q + "/pause", "queues/" + q + "/resume", "queues/" + q + "/drain", "queues/" + q + "/settings", "queues/" + q + "/edit?id=same", "queues/" + q + "/remove?all=true", "queues/" + q + "/clean?state=all",
-				"queues/" + q + "/retry?all=true", "queues/" + q + "/promote?all=true", "dead/replay?pipeline=" + e, "dead/delete?pipeline=" + e, "dead/" + word + "/edit", "operations/preview?what=dead.delete&pipeline=" + e,
+			for _, path := range []string{"queues/" + q + "/pause", "queues/" + q + "/resume", "queues/" + q + "/drain", "queues/" + q + "/settings", "queues/" + q + "/job/payload?id=same", "queues/" + q + "/remove?all=true", "queues/" + q + "/clean?state=all",
+				"queues/" + q + "/retry?all=true", "queues/" + q + "/promote?all=true", "dead/replay?pipeline=" + e, "dead/delete?pipeline=" + e, "dead/" + word + "/payload", "operations/preview?what=dead.delete&pipeline=" + e,
 				"operations?what=dead.delete&expect_at_most=1000&pipeline=" + e, "operations?what=jobs.remove&all=true&expect_at_most=1000&queue=" + e, "operations/" + d.operationOf(of).ID + "/stop"} {
-				if w := d.as("operator:crm", http.MethodPost, path); w.Code != http.StatusNotFound {
+				if w := d.as("operator:crm", methodOf(path), path); w.Code != http.StatusNotFound {
 					d.Errorf("%s is answered %d: %s", path, w.Code, w.Body)
 				}
-				w := d.as("viewer operator:crm", http.MethodPost, path) // who may look at it is told what is missing
+				w := d.as("viewer operator:crm", methodOf(path), path) // who may look at it is told what is missing
 				if refused(d.T, w, http.StatusForbidden, "has the role viewer operator:crm"); w.Code != http.StatusForbidden {
 					d.Errorf("%s of one who may look is answered %d", path, w.Code)
 				}

@@ -160,6 +160,15 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 	return found, nil
 }
 
+// jobPayload is the payload of a job.
+func (a *API) jobPayload(ctx context.Context, q *api.OneJob) (out operation.Payload, err error) {
+	j, err := a.jobOf(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	return operation.PayloadOf(ctx, a.showJob(j, false), j.ID, queue.Version(&j.Message), j.Payload)
+}
+
 // editJob replaces the payload of a job.
 func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err error) {
 	j, err := a.jobOf(ctx, &q.OneJob)

@@ -65,6 +65,7 @@ func listing(t *testing.T, s *httptest.Server, method string) *http.Request {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", operation.LinesType)
 	return r
 }
 

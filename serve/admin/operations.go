@@ -81,7 +81,7 @@ func misplaced(q *api.OperationThings, dead bool) (names []string) {
 	given := map[string]bool{"queue": q.Queue != "", "type": q.Type != ""}
 	if !dead {
 		given = map[string]bool{"seq": len(q.Seq) > 0, "pipeline": q.Pipeline != "", "partner": q.Partner != "", "system": q.System != "", "project": q.Project != "",
-			"site": q.Site != "", "kind": len(q.Kind) > 0, "reason": len(q.Reason) > 0, "since": q.Since != ""}
+			"site": q.Site != "", "kind": len(q.Kind) > 0, "reason": len(q.Reason) > 0, "cause": q.Cause != "", "since": q.Since != ""}
 	}
 	for name, is := range given {
 		if is {

@@ -43,6 +43,7 @@ func (a *API) overview(ctx context.Context, _ *operation.None) (api.Overview, er
 		}
 		out.Balanced, out.Systems = out.Balanced && s.Balanced, append(out.Systems, s)
 		wantedByBooks(w, s, books[i])
+		wantedBySystem(w, &systems[i])
 		for _, e := range systems[i].Pipelines {
 			a.wantedByPipeline(w, s.Name, e)
 		}

@@ -218,7 +218,29 @@ func TestWhatAQueueWants(t *testing.T) {
 		if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[off full old old paused]" {
 			t.Errorf("%+v", o.Attention)
 		}
+		src := s.Open("small", queue.Options{Lease: 3 * time.Hour}) // that somebody has it since does not make it move
+		if got, err := src.Receive(t.Context(), []*tidemill.Message{{}, {}, {}}); err != nil || got != 3 {
+			t.Fatal(got, err)
+		}
+		time.Sleep(time.Minute)
+		if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[off full old old paused]" || o.Attention[2].Queue != "busy" || o.Attention[3].Queue != "small" {
+			t.Errorf("%+v", o.Attention)
+		}
 	})
+}
+
+// What is delivered again and again without an acknowledgement keeps the books balanced: its system says it.
+func TestWhatIsNotAcknowledgedWantsAttention(t *testing.T) {
+	says := ""
+	d := newDesk(t, admin.Parts{Systems: []admin.System{{Name: "bridge", Unanswered: func() string { return says }}, {Name: "other"}}})
+	defer d.api.Close()
+	if o := overviewOf(d); len(o.Attention) != 0 {
+		t.Errorf("%+v", o.Attention)
+	}
+	says = "The receiver does not acknowledge."
+	if o := overviewOf(d); fmt.Sprint(wantedKinds(o)) != "[unanswered]" || o.Attention[0].System != "bridge" || o.Attention[0].Text != says || !o.Attention[0].Here {
+		t.Errorf("%+v", o.Attention)
+	}
 }
 
 func TestAHistoryHasWhatWasCounted(t *testing.T) {

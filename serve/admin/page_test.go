@@ -22,6 +22,7 @@ import (
 
 // onePage is a page as a client reads it.
 type onePage struct {
+	Looked         int
 	Items          []map[string]any
 	Next, Previous string
 	AsOf           time.Time `json:"as_of"`
@@ -260,7 +261,7 @@ func TestPagesOfJobsShowOnceWhatStays(t *testing.T) {
 	if fmt.Sprintf("%q", got) != `["e3/p" "e4/p" "e1/p" "new1" "new2"]` {
 		t.Errorf("the pages are %q", got)
 	}
-	refused(t, d.ask(http.MethodGet, "queues/q/jobs?limit=2&max=1", ""), http.StatusBadRequest, "leave one out")
+	refused(t, d.ask(http.MethodGet, "queues/q/jobs?limit=2&max=1", ""), http.StatusBadRequest, "max is for lines")
 	_, next := d.page("queues/q/jobs?limit=1")
 	refused(t, d.ask(http.MethodGet, "queues/other/jobs?limit=1&cursor="+next, ""), http.StatusBadRequest, "is none of this listing")
 }
@@ -285,7 +286,7 @@ func TestACursorIsOfOneListing(t *testing.T) {
 			"pipeline=p&order=best":                        "want",
 			"pipeline=p&limit=0":                           "want 1 to 1000",
 			"pipeline=p&limit=1001":                        "want 1 to 1000",
-			"pipeline=p&max=7&limit=2":                     "leave one out",
+			"pipeline=p&max=7&limit=2":                     "max is for lines",
 			"pipeline=p&max=7&cursor=" + next:              "is none of this listing",
 			"pipeline=p&limit=many":                        "is not a count",
 			"pipeline=p&unheard=of&limit=1&cursor=" + next: "is no parameter",

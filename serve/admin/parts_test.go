@@ -57,6 +57,11 @@ func (d *desk) post(path, body string) string {
 	return d.good(d.ask(http.MethodPost, path, body))
 }
 
+func (d *desk) put(path, body string) string {
+	d.Helper()
+	return d.good(d.ask(http.MethodPut, path, body))
+}
+
 func (d *desk) good(w *httptest.ResponseRecorder) string {
 	d.Helper()
 	if w.Code != http.StatusOK {

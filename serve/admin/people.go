@@ -132,7 +132,7 @@ func (a *API) setPassword(ctx context.Context, name, password, keep string) erro
 	return known(err)
 }
 
-func (a *API) users(ctx context.Context, _ *operation.None) (iter.Seq2[api.User, error], error) {
+func (a *API) users(ctx context.Context, _ *operation.Short) (iter.Seq2[api.User, error], error) {
 	all, err := a.given(ctx, state.User, "")
 	return answer.Listed(all, showUser), err
 }
@@ -184,7 +184,7 @@ func (a *API) removeUser(ctx context.Context, q *api.OneUser) (api.User, error) 
 	return showUser(&g), known(err)
 }
 
-func (a *API) tokens(ctx context.Context, _ *operation.None) (iter.Seq2[api.Token, error], error) {
+func (a *API) tokens(ctx context.Context, _ *operation.Short) (iter.Seq2[api.Token, error], error) {
 	all, err := a.given(ctx, state.Token, "")
 	return answer.Listed(all, showToken), err
 }
@@ -240,7 +240,7 @@ func (a *API) sessionsOf(ctx context.Context, name string) (iter.Seq2[api.Sessio
 	return answer.Listed(all, func(g *state.Grant) api.Session { return showSession(ctx, g) }), err
 }
 
-func (a *API) mySessions(ctx context.Context, _ *operation.None) (iter.Seq2[api.Session, error], error) {
+func (a *API) mySessions(ctx context.Context, _ *operation.Short) (iter.Seq2[api.Session, error], error) {
 	return a.sessionsOf(ctx, caller.From(ctx).Name)
 }
 

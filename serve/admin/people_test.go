@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -74,6 +75,7 @@ func TestUsersAreAddedChangedAndRemoved(t *testing.T) {
 		refused(t, d.ask("POST", "users", body), 400, want)
 	}
 	all := lines(d.get("users"))
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(d.field(a, "name").(string), d.field(b, "name").(string)) })
 	if len(all) != 2 || d.field(all[0], "name") != "ada" || d.field(all[1], "role") != "admin" || d.field(all[0], "added_by") != "key:admin" {
 		t.Errorf("the users are %v", all)
 	}

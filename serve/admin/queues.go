@@ -29,6 +29,7 @@ func (a *API) queueing() Room {
 		api.SetQueue.By(a.setQueue),
 		api.ListJobs.CountedBy(a.jobs, a.jobsListed),
 		api.GetJob.By(a.job),
+		api.GetJobPayload.By(a.jobPayload),
 		api.EditJob.By(a.editJob),
 		api.RetryJobs.By(a.moveJobs(api.JobsRetry)),
 		api.PromoteJobs.By(a.moveJobs(api.JobsPromote)),

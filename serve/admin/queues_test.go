@@ -182,7 +182,7 @@ func TestAJobOfSeveralTenantsHasToBeNamedWhole(t *testing.T) {
 
 func TestAJobIsEdited(t *testing.T) {
 	d, s := queues(t)
-	if got := d.post("queues/q/edit?id=e0/p&tenant=shop", "mended"); d.field(got, "payload") != "mended" {
+	if got := d.put("queues/q/job/payload?id=e0/p&tenant=shop", "mended"); d.field(got, "payload") != "mended" {
 		t.Errorf("answered %s", got)
 	}
 	j, err := s.Look(t.Context(), queue.Name{Queue: "q", Tenant: "shop", ID: "e0/p"})
@@ -190,9 +190,9 @@ func TestAJobIsEdited(t *testing.T) {
 		t.Errorf("the job is %+v, %v", j, err)
 	}
 	d.logged("job edited by hand", "queue=q", "job=e0/p", "bytes=6")
-	refused(t, d.ask("POST", "queues/q/edit?id=e4/p", "x"), http.StatusConflict, "somebody works on the job")
-	refused(t, d.ask("POST", "queues/q/edit?id=e5/p&tenant=shop", "x"), http.StatusNotFound, "there is no such job")
-	refused(t, d.ask("POST", "queues/q/edit?id=e0/p", ""), http.StatusBadRequest, "no body")
+	refused(t, d.ask("PUT", "queues/q/job/payload?id=e4/p", "x"), http.StatusConflict, "somebody works on the job")
+	refused(t, d.ask("PUT", "queues/q/job/payload?id=e5/p&tenant=shop", "x"), http.StatusNotFound, "there is no such job")
+	refused(t, d.ask("PUT", "queues/q/job/payload?id=e0/p", ""), http.StatusBadRequest, "no body")
 }
 
 func TestAQueueIsPausedDrainedAndResumed(t *testing.T) {

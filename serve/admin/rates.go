@@ -83,7 +83,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, d *operation.Descrip
 
 // turn waits for the turn of a request, if it is dear; end ends it.
 func (a *API) turn(w http.ResponseWriter, r *http.Request, d *operation.Description) (end func(), err error) {
-	if d.CostOf(r.URL.Query()) != operation.Dear {
+	if d.CostOf(r) != operation.Dear {
 		return func() {}, nil
 	}
 	who := caller.From(r.Context()).Name

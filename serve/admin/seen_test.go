@@ -17,7 +17,7 @@ import (
 
 // change asks for a change of what has these ETags.
 func (d *desk) change(path, body string, tags ...string) *httptest.ResponseRecorder {
-	return d.headed(http.MethodPost, path, body, http.Header{operation.IfMatch: tags})
+	return d.headed(methodOf(path), path, body, http.Header{operation.IfMatch: tags})
 }
 
 // headed asks with headers.
@@ -66,8 +66,8 @@ func seenCases(t *testing.T) map[string]struct {
 		first, second, last string
 	}
 	return map[string]c{
-		"a dead letter":             {letters, "dead/1", "dead/1/edit", "first", "second", "last"},
-		"a job":                     {jobs, "queues/q/job?id=e0/p", "queues/q/edit?id=e0/p", "first", "second", "last"},
+		"a dead letter":             {letters, "dead/1", "dead/1/payload", "first", "second", "last"},
+		"a job":                     {jobs, "queues/q/job?id=e0/p", "queues/q/job/payload?id=e0/p", "first", "second", "last"},
 		"the settings of one queue": {jobs, "queues/q", "queues/q/settings", `{"max":1}`, `{"max":2}`, `{"max":3}`},
 	}
 }
@@ -217,7 +217,7 @@ func TestAnAnswerThatIsGivenAgainHasItsTag(t *testing.T) {
 	d := newDesk(t, admin.Parts{Letters: s, Once: tableledger.Memory(tableledger.Options{})})
 	seen := d.tag("dead/1")
 	ask := func(tag string) *httptest.ResponseRecorder {
-		return d.headed(http.MethodPost, "dead/1/edit", "mended", http.Header{operation.IdempotencyKey: {"k"}, operation.IfMatch: {tag}})
+		return d.headed(http.MethodPut, "dead/1/payload", "mended", http.Header{operation.IdempotencyKey: {"k"}, operation.IfMatch: {tag}})
 	}
 	first, again := ask(seen), ask(seen)
 	if d.good(again) != first.Body.String() || again.Header().Get("ETag") != first.Header().Get("ETag") {

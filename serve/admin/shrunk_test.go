@@ -71,10 +71,10 @@ func TestAnswersAreZippedAndSecretsAreNot(t *testing.T) {
 	if tag == "" || tag != plain.Header().Get("ETag") {
 		t.Fatalf("the ETag is %q, and plain %q", tag, plain.Header().Get("ETag"))
 	}
-	if w, _ := ask(http.MethodPost, "dead/1/edit", `{"n":1}`, "If-Match", tag, "Content-Type", "application/json"); w.Code != http.StatusOK {
+	if w, _ := ask(http.MethodPut, "dead/1/payload", `{"n":1}`, "If-Match", tag, "Content-Type", "application/json"); w.Code != http.StatusOK {
 		t.Errorf("a change of what came zipped is answered %d: %s", w.Code, w.Body)
 	}
-	if w, _ := ask(http.MethodPost, "dead/1/edit", `{"n":2}`, "If-Match", tag, "Content-Type", "application/json"); w.Code != http.StatusPreconditionFailed {
+	if w, _ := ask(http.MethodPut, "dead/1/payload", `{"n":2}`, "If-Match", tag, "Content-Type", "application/json"); w.Code != http.StatusPreconditionFailed {
 		t.Errorf("a change of what is there no more is answered %d", w.Code)
 	}
 

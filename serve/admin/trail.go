@@ -34,14 +34,13 @@ const (
 
 // changes says whether an operation is a person's change, which the trail has.
 func changes(d *operation.Description) bool {
-	return d.Method == http.MethodPost && !d.Ingest && !d.Reads
+	return d.Method != http.MethodGet && !d.Ingest && !d.Reads
 }
 
 // exports says whether a request takes dead letters away: all that match, or in the form for other
 // programs. The trail has that too.
 func exports(d *operation.Description, r *http.Request) bool {
-	q := r.URL.Query()
-	return d.ID == api.ListDead.ID && (q.Get("format") == "export" || d.CostOf(q) == operation.Dear)
+	return d.ID == api.ListDead.ID && (r.URL.Query().Get("format") == "export" || d.CostOf(r) == operation.Dear)
 }
 
 // entryFor is the entry of a request. Of its parameters it has those that the operation has: others are

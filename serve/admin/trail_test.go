@@ -154,7 +154,7 @@ func TestSecretsAndPayloadsAreNotInTheTrail(t *testing.T) {
 	d.post("users/ada/password", `{"password": "another long phrase"}`)
 	secret := fmt.Sprint(d.field(d.post("tokens?name=ci", ""), "secret"))
 	link := fmt.Sprint(d.field(d.post("console/link", ""), "path"))
-	d.ask("POST", "queues/q/edit?id=x", marker)
+	d.ask("PUT", "queues/q/job/payload?id=x", marker)
 	d.enter(access.Proof{Token: secret})
 	all := d.get("audit-trail")
 	_, link, _ = strings.Cut(link, "#")

@@ -16,7 +16,11 @@ var (
 		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every ten seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",
 		"Show one dead letter: payload as received, every failure.").For(caller.Viewer).OfEach()
-	EditDead = operation.Editing(operation.Act[DeadEdit, DeadLetter]("editDead", "dead/{letter}/edit",
+	GetDeadPayload = operation.View[OneDead, operation.Payload]("getDeadPayload", "dead/{letter}/payload",
+		"Get the payload of a dead letter alone, byte for byte: as received, or as it was edited. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
+	GetDeadOriginal = operation.View[OneDead, operation.Payload]("getDeadOriginal", "dead/{letter}/original",
+		"Get the payload of a dead letter as received, byte for byte, also after an edit.").For(caller.Viewer).OfEach()
+	EditDead = operation.Editing(operation.Put[DeadEdit, DeadLetter]("editDead", "dead/{letter}/payload",
 		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach(), GetDead.Description)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
 		"Send dead letters the whole way again.").For(caller.Operator).OfEach()
@@ -35,6 +39,7 @@ type Dead struct {
 	Tenant   string   `query:"tenant" json:"tenant,omitempty" help:"Only dead letters of this tenant of CRM." placeholder:"ID"`
 	Kind     []string `query:"kind" json:"kind,omitempty" help:"Only failures of these kinds, which are more exact than reasons: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
 	Reason   []string `query:"reason" json:"reason,omitempty" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
+	Cause    string   `query:"cause" json:"cause,omitempty" help:"Only those that died of this: the whole of a cause, in which numbers do not count, or what stands for it in a group." placeholder:"TEXT"`
 	Span
 	Max int `query:"max" json:"max,omitempty" help:"At most this many." short:"n"`
 }
@@ -44,6 +49,7 @@ type DeadFilter struct {
 	IDs []string `query:"id" kong:"-" help:"Only dead letters of these messages."`
 	Dead
 	operation.Page
+	Text   string `query:"text" help:"Only those that have this text in their cause, or in their payload where the caller may see all of it. Other filters say where to look: at least one." placeholder:"TEXT"`
 	State  string `query:"state" help:"Only dead letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
 	Format string `query:"format" kong:"-" help:"export: the form for other programs." enum:",export"`
 }

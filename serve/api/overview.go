@@ -62,7 +62,7 @@ type Rates struct {
 
 // Attention is one thing that wants it.
 type Attention struct {
-	Kind      string     `json:"kind"` // unbalanced, unread, stopped, credentials, circuit, errors, full, growing, old, old_dead_letters, off, paused
+	Kind      string     `json:"kind"` // unbalanced, unread, stopped, credentials, circuit, errors, unanswered, off, full, growing, old, old_dead_letters, paused
 	System    string     `json:"system,omitempty"`
 	Pipeline  string     `json:"pipeline,omitempty"`
 	Queue     string     `json:"queue,omitempty"`

@@ -13,12 +13,12 @@ var (
 		"Say who asks, and what they may do.").For(caller.Viewer).OfEach()
 	SetMyPassword = operation.Act[MyPassword, Me]("setMyPassword", "me/password",
 		"Change the password of the user who asks. Their other sessions end.").WithSecret().For(caller.Viewer).OfEach()
-	ListMySessions = operation.List[operation.None, Session]("listMySessions", "me/sessions",
+	ListMySessions = operation.List[operation.Short, Session]("listMySessions", "me/sessions",
 		"List your own sessions.").For(caller.Viewer).OfEach()
 	EndMySession = operation.Act[OneSession, Session]("endMySession", "me/sessions/{id}/end",
 		"End one of your own sessions.").For(caller.Viewer).OfEach()
 
-	ListUsers = operation.List[operation.None, User]("listUsers", "users",
+	ListUsers = operation.List[operation.Short, User]("listUsers", "users",
 		"List the users.")
 	AddUser = operation.Act[NewUser, User]("addUser", "users",
 		"Add a user.").WithSecret().WithLogin()
@@ -29,7 +29,7 @@ var (
 	RemoveUser = operation.Act[OneUser, User]("removeUser", "users/{name}/remove",
 		"Remove a user. Their sessions end. The last admin stays.").WithLogin()
 
-	ListTokens = operation.List[operation.None, Token]("listTokens", "tokens",
+	ListTokens = operation.List[operation.Short, Token]("listTokens", "tokens",
 		"List the tokens that were made for programs, without their secrets.")
 	MakeToken = operation.Act[NewToken, MadeToken]("makeToken", "tokens",
 		"Make a token for a program. The answer alone has its secret.").WithSecret().WithLogin()
@@ -73,6 +73,9 @@ type User struct {
 	By   string        `json:"added_by,omitempty"`
 	Made time.Time     `json:"added_at"`
 }
+
+// PageKey is when the user was added, and the name.
+func (u User) PageKey() string { return keyOf(u.Made, u.Name) }
 
 // NewUser is a user to be added.
 type NewUser struct {
@@ -119,6 +122,9 @@ type Token struct {
 	Until *time.Time    `json:"ends_at,omitempty"` // left out: never
 }
 
+// PageKey is when the token was made, and its name.
+func (t Token) PageKey() string { return keyOf(t.Made, t.Name) }
+
 // NewToken is a token to be made.
 type NewToken struct {
 	Name string  `query:"name" arg:"" help:"A name for it: ci, grafana."`
@@ -151,9 +157,18 @@ type Session struct {
 	This    bool          `json:"this"`    // it is the one that asks
 }
 
+// PageKey is when the session began, and its id.
+func (s Session) PageKey() string { return keyOf(s.Entered, s.ID) }
+
+// keyOf is a key that is in the order of times.
+func keyOf(t time.Time, name string) string {
+	return t.UTC().Format("2006-01-02T15:04:05.000000000") + name
+}
+
 // SessionFilter chooses sessions.
 type SessionFilter struct {
 	Name string `query:"name" arg:"" optional:"" help:"Only sessions of this name: ada, token:ci, local."`
+	operation.Short
 }
 
 // OneSession names a session.

@@ -26,7 +26,9 @@ var (
 		"List jobs of a queue: those of a state, or all that have not ended. A page looks at 10,000 jobs at most that do not match, and for about 40 ms: it may end early, says so in looked, and goes on with next. A tenant's jobs that wait are found without looking at others, those apart that were put off or came back.").For(caller.Viewer).OfEach()
 	GetJob = operation.View[OneJob, Job]("getJob", "queues/{name}/job",
 		"Show one job: payload, every failed try.").For(caller.Viewer).OfEach()
-	EditJob = operation.Editing(operation.Act[JobEdit, Job]("editJob", "queues/{name}/edit",
+	GetJobPayload = operation.View[OneJob, operation.Payload]("getJobPayload", "queues/{name}/job/payload",
+		"Get the payload of a job alone, byte for byte. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
+	EditJob = operation.Editing(operation.Put[JobEdit, Job]("editJob", "queues/{name}/job/payload",
 		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach(), GetJob.Description)
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
 		"Let failed jobs wait again, as if they were added now.").For(caller.Operator).OfEach()

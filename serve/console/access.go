@@ -22,8 +22,8 @@ func showAccess(v *page.Visit) (*page.View, error) {
 	}
 	p := &accessPage{}
 	var all sync.WaitGroup
-	all.Go(func() { p.Users = page.Listed(v, api.ListUsers, &operation.None{}) })
-	all.Go(func() { p.Tokens = page.Listed(v, api.ListTokens, &operation.None{}) })
+	all.Go(func() { p.Users = page.Listed(v, api.ListUsers, &operation.Short{}) })
+	all.Go(func() { p.Tokens = page.Listed(v, api.ListTokens, &operation.Short{}) })
 	all.Go(func() { p.Sessions = page.Listed(v, api.ListSessions, &api.SessionFilter{}) })
 	all.Wait()
 	return &page.View{File: "access", Title: "Access", Section: "access", Body: p}, nil

@@ -48,7 +48,7 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 	p.Dead = page.Look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 		return api.ListDead.Page(ctx, v.API, &p.Filter)
 	})
-	p.Active = v.Active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "since", "until", "state", "id", "seq")
+	p.Active = v.Active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "cause", "text", "since", "until", "state", "id", "seq")
 	p.All = len(p.Active) == 0
 	q := v.Query()
 	for _, name := range []string{"cursor", "limit", "order", "done", "count", "state", "back"} {
@@ -190,22 +190,11 @@ func movedBy(v *page.Visit, l *api.DeadLetter) (all []api.Operation) {
 }
 
 func deadPayload(v *page.Visit) (*page.View, error) {
-	l, err := page.Call(v, api.GetDead, oneDead(v))
-	if err != nil {
-		return nil, err
-	}
-	return nil, v.Download(l.ID, l.Payload, l.PayloadBase64)
+	return nil, page.Download(v, v.R.PathValue("seq"), api.GetDeadPayload, oneDead(v))
 }
 
 func deadOriginal(v *page.Visit) (*page.View, error) {
-	l, err := page.Call(v, api.GetDead, oneDead(v))
-	if err != nil {
-		return nil, err
-	}
-	if l.Edited == nil {
-		return nil, operation.Refuse(http.StatusNotFound, "Its payload was never edited: what is there is what was received.")
-	}
-	return nil, v.Download(l.ID, l.Original, l.OriginalBase64)
+	return nil, page.Download(v, v.R.PathValue("seq")+"-original", api.GetDeadOriginal, oneDead(v))
 }
 
 // editDead replaces the payload of a dead letter. The original stays beside it.

@@ -110,11 +110,8 @@ func whyJob(v *page.Visit, j *api.Job, q page.Part[api.Queue], pipeline []string
 }
 
 func jobPayload(v *page.Visit) (*page.View, error) {
-	j, err := page.Call(v, api.GetJob, oneJob(v))
-	if err != nil {
-		return nil, err
-	}
-	return nil, v.Download(j.ID, j.Payload, j.PayloadBase64)
+	one := oneJob(v)
+	return nil, page.Download(v, one.Job, api.GetJobPayload, one)
 }
 
 // editJob replaces the payload of a job.

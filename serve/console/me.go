@@ -40,5 +40,5 @@ type me struct {
 }
 
 func showMe(v *page.Visit) (*page.View, error) {
-	return &page.View{File: "me", Title: "You and this browser", Section: "me", Body: &me{Zone: v.Zone.String(), Sessions: page.Listed(v, api.ListMySessions, &operation.None{})}}, nil
+	return &page.View{File: "me", Title: "You and this browser", Section: "me", Body: &me{Zone: v.Zone.String(), Sessions: page.Listed(v, api.ListMySessions, &operation.Short{})}}, nil
 }

@@ -166,7 +166,7 @@ func attentionAt(a api.Attention) string {
 	switch {
 	case a.Kind == "unbalanced" || a.Kind == "unread":
 		return page.Address("books")
-	case a.Kind == "credentials":
+	case a.Kind == "credentials" || a.Kind == "unanswered":
 		return page.Address("health")
 	case a.Kind == "old_dead_letters":
 		return page.Query(page.Address("dead"), map[string][]string{"system": {a.System}, "order": {"oldest"}})

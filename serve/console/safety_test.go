@@ -31,7 +31,7 @@ func TestFilesAreProtected(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	h := w.Ask("GET", "/console/dead/delivery/1/payload", nil).Header()
-	if h.Get("Content-Type") != "application/octet-stream" || h.Get("Content-Security-Policy") != "sandbox" || h.Get("Content-Disposition") != `attachment; filename="payload-d1.bin"` {
+	if h.Get("Content-Type") != "application/octet-stream" || h.Get("Content-Security-Policy") != "sandbox" || h.Get("Content-Disposition") != `attachment; filename="payload-1.bin"` {
 		t.Errorf("a payload is downloaded with %v", h)
 	}
 	at := regexp.MustCompile(`/console/assets/[0-9a-f]{16}/console\.css`).FindString(w.Page("/console/"))

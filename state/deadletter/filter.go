@@ -18,6 +18,7 @@ type Filter struct {
 	State            State
 	Kinds            []tidemill.Kind
 	NotKinds         []tidemill.Kind
+	Cause            string    // of a [Group]; those that are counted in none are not found by it
 	IDs              []string  // message ids; with Seqs at most MaxIDs
 	Seqs             []int64   // numbers, found without reading other dead letters
 	After            time.Time // last died at or after
@@ -55,7 +56,7 @@ func (f *Filter) Match(l *Letter) bool {
 	after, before := f.Between()
 	return f.Has(l.Pipeline) && (f.Pipeline == "" || f.Pipeline == l.Pipeline) && (f.Tenant == "" || f.Tenant == l.Tenant) &&
 		(f.State == "" || f.State == l.State) &&
-		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
+		(f.Cause == "" || f.Cause == CommonCause(l.Cause)) && (len(f.Kinds) == 0 || slices.Contains(f.Kinds, l.Kind)) && !slices.Contains(f.NotKinds, l.Kind) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) && (len(f.Seqs) == 0 || slices.Contains(f.Seqs, l.Seq)) &&
 		(f.After.IsZero() || !l.Last.Before(f.After)) && (f.Before.IsZero() || l.Last.Before(f.Before)) &&
 		(f.Replays <= 0 || l.Replays < f.Replays) && after < l.Seq && l.Seq < before

@@ -140,6 +140,7 @@ func (in *seeded) shown(path string) []byte {
 	if err != nil {
 		in.t.Fatal(err)
 	}
+	r.Header.Set("Accept", operation.LinesType) // of listings
 	return in.do(r)
 }
 

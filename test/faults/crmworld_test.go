@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/test/process"
 )
@@ -213,6 +214,7 @@ func (w *crmWorld) ask(method, path, body string) (int, []byte, error) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+in.Token())
+	r.Header.Set("Accept", operation.LinesType) // of listings
 	resp, err := w.http.Do(r)
 	if err != nil {
 		return 0, nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/test/process"
 )
@@ -206,6 +207,7 @@ func (w *windowsWorld) api(method, path string) (status int, body []byte, err er
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+in.Token())
+	r.Header.Set("Accept", operation.LinesType) // of listings
 	resp, err := w.http.Do(r)
 	if err != nil {
 		return 0, nil, err

@@ -107,6 +107,7 @@ var (
 	raws      = reflect.TypeFor[json.RawMessage]()
 	asText    = reflect.TypeFor[encoding.TextMarshaler]()
 	documents = reflect.TypeFor[operation.Document]()
+	payloads  = reflect.TypeFor[operation.Payload]()
 )
 
 // schema is that of a type in JSON.
@@ -283,7 +284,7 @@ func (d *describer) operation(o *operation.Description) object {
 	}
 	if o.NeedsKey {
 		parameters = append(parameters, header(onceText, keyPattern, operation.IdempotencyKey, true))
-	} else if o.Method == http.MethodPost && !o.OwnKey && !o.Secret { // which says its own
+	} else if o.Method != http.MethodGet && !o.OwnKey && !o.Secret { // which says its own
 		parameters = append(parameters, object{"$ref": "#/components/parameters/" + operation.IdempotencyKey})
 	}
 	if o.Tagged() && o.Method == http.MethodGet {
@@ -294,52 +295,6 @@ func (d *describer) operation(o *operation.Description) object {
 		out["parameters"] = parameters
 	}
 	return out
-}
-
-// status is that of an answer.
-func (d *describer) status(o *operation.Description) string {
-	if _, several := reflect.Zero(o.Gives).Interface().(interface{ Status() int }); several {
-		return "2XX"
-	}
-	return "200"
-}
-
-// answer is the content of an answer.
-func (d *describer) answer(o *operation.Description) object {
-	switch {
-	case o.ID == "getConfig", o.ID == "getOpenAPIYAML":
-		return object{"application/yaml": object{"schema": object{"type": "object"}}}
-	case o.ID == "makeBackup":
-		return object{"application/zstd": object{"schema": object{}}}
-	case o.Gives == documents:
-		return object{"application/json": object{"schema": object{"type": "object"}}}
-	case o.Paged():
-		paged := object{"type": "object", "required": []string{"items", "as_of"}, "description": "A page, where limit or cursor asks for one.", "properties": object{
-			"items":    object{"type": "array", "items": d.schema(o.Gives)},
-			"next":     object{"type": "string", "description": "The cursor of the page after this one. Left out: this is the last."},
-			"previous": object{"type": "string", "description": "The cursor of the page before this one. Left out: this is the first."},
-			"count":    d.schema(reflect.TypeFor[operation.Count]()),
-			"as_of":    object{"type": "string", "format": "date-time", "description": "When it was read."},
-		}}
-		return object{operation.LinesType: object{"schema": d.lines(o.Gives)}, "application/json": object{"schema": paged}}
-	case o.Events:
-		return object{operation.EventsType: object{"schema": d.schema(o.Gives)}}
-	case o.Lines:
-		return object{operation.LinesType: object{"schema": d.lines(o.Gives)}}
-	}
-	content := object{"application/json": object{"schema": d.schema(o.Gives)}}
-	if o.ID == "getProblem" {
-		content[page] = object{"schema": object{"type": "string"}}
-	}
-	if o.Gives.Implements(reflect.TypeFor[operation.Textual]()) {
-		content["text/plain; charset=utf-8"] = object{"schema": object{"type": "string"}}
-	}
-	return content
-}
-
-// lines is the schema of a line of a listing.
-func (d *describer) lines(of reflect.Type) object {
-	return object{"anyOf": []any{d.schema(of), d.schema(reflect.TypeFor[operation.ListingEnd]())}}
 }
 
 // body is the schema of a request's body.

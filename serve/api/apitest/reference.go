@@ -16,7 +16,7 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	doc := newDescriber(t).document(all)
 	var b strings.Builder
 	b.WriteString("# The API\n\nEverything here is below `" + operation.Prefix + "`. It is made of the same description as [openapi.json](../serve/api/openapi.json), which an instance answers at `" + operation.Prefix + "openapi.json`, and as YAML at `" + operation.Prefix + "openapi.yaml`.\n\n")
-	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST whose request and answer have no secret takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n" +
+	b.WriteString(doc["info"].(object)["description"].(string) + "\n\nEach POST and PUT whose request and answer have no secret takes the header `" + operation.IdempotencyKey + "`. " + onceText + "\n\n" +
 		"Some answers have the header `ETag`. " + tagText + "\n\nThe operations that change these need the header `" + operation.IfMatch + "`. " + matchText + "\n\nA read whose answer has an `ETag` takes the header `" + operation.IfNoneMatch + "`. " + noneMatchText + "\n\n## Operations\n")
 	paths := doc["paths"].(object)
 	for _, h := range all {
@@ -126,7 +126,11 @@ func kindOf(s object) string {
 		return "several of " + kindOf(of)
 	case "object":
 		if p, ok := s["properties"].(object); ok && p["items"] != nil {
-			return "a page: `items`, which are " + kindOf(p["items"].(object)) + ", `next`, `previous` and `as_of`"
+			what := "all of it: `items`, which are " + kindOf(p["items"].(object)) + ", and `as_of`"
+			if p["next"] != nil {
+				what = "a page: `items`, which are " + kindOf(p["items"].(object)) + ", `next`, `previous` and `as_of`"
+			}
+			return what
 		}
 		if of, ok := s["additionalProperties"].(object); ok {
 			return "by name " + kindOf(of)

@@ -89,7 +89,7 @@ func (l Listing[Q, A]) Each(ctx context.Context, c *Client, q *Q) iter.Seq2[*A, 
 	}
 }
 
-// Page asks for a page of a listing. The request has a limit or a cursor.
+// Page asks for a page of a listing.
 func (l Listing[Q, A]) Page(ctx context.Context, c *Client, q *Q) (p Paged[A], err error) {
 	err = l.call(ctx, c, q, &p)
 	return p, err
@@ -107,7 +107,7 @@ func (d *Description) each(ctx context.Context, c *Client, q any) iter.Seq2[[]by
 
 // eachLine yields the lines of a listing; there is one of it for all types.
 func eachLine(ctx context.Context, d *Description, c *Client, q any, yield func([]byte, error) bool) {
-	body, err := d.ask(ctx, c, q, "")
+	body, err := d.ask(ctx, c, q, LinesType)
 	if err != nil {
 		yield(nil, err)
 		return
@@ -179,7 +179,7 @@ var errNotWhole = errors.New("its last line does not say that it is whole")
 // ask sends a request, and returns the body of an answer that is none of a problem, of the type
 // that is wanted, if any is.
 func (d *Description) ask(ctx context.Context, c *Client, q any, want string) (io.ReadCloser, error) {
-	resp, err := d.sent(ctx, c, q)
+	resp, err := d.sent(ctx, c, q, want)
 	if err != nil {
 		return nil, err
 	}
@@ -200,9 +200,9 @@ func (d *Description) ask(ctx context.Context, c *Client, q any, want string) (i
 }
 
 // sent is the answer to a request, which is sent again as long as it is one too many and the client has patience.
-func (d *Description) sent(ctx context.Context, c *Client, q any) (*http.Response, error) {
+func (d *Description) sent(ctx context.Context, c *Client, q any, want string) (*http.Response, error) {
 	for until := time.Now().Add(c.Patience); ; {
-		resp, err := d.send(ctx, c, q)
+		resp, err := d.send(ctx, c, q, want)
 		if err != nil {
 			return nil, err
 		}
@@ -233,15 +233,18 @@ func (d *Description) streamed() bool {
 	return p != nil && p.Field.Type.Kind() == reflect.Interface
 }
 
-func (d *Description) send(ctx context.Context, c *Client, q any) (*http.Response, error) {
+func (d *Description) send(ctx context.Context, c *Client, q any, want string) (*http.Response, error) {
 	req, err := d.request(ctx, c.Base, reflect.ValueOf(q).Elem())
 	if err != nil {
 		return nil, err
 	}
+	if want != "" {
+		req.Header.Set("Accept", want)
+	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	if c.Key != "" && d.Method == http.MethodPost {
+	if c.Key != "" && d.Method != http.MethodGet {
 		req.Header.Set(IdempotencyKey, c.Key)
 	}
 	resp, err := c.HTTP.Do(req)

@@ -2,7 +2,7 @@ package operation
 
 import (
 	"fmt"
-	"net/url"
+	"net/http"
 	"strings"
 )
 
@@ -21,18 +21,17 @@ var costs = []string{"normal", "cheap", "dear"}
 // String is its name.
 func (c Cost) String() string { return costs[c] }
 
-// CostOf is what a request takes, whose query is given. A parameter of the tag `cost:"value=name"` changes it where it has
-// that value; and to read all of a listing that can be read in pages is dear, unless it says how many
-// or goes on for as long as somebody listens.
-func (d *Description) CostOf(q url.Values) Cost {
-	cost := d.Cost
+// CostOf is what a request takes. A parameter of the tag `cost:"value=name"` changes it where it has that value; and to read
+// all lines of a listing that has pages is dear, unless it says how many or goes on for as long as somebody listens.
+func (d *Description) CostOf(r *http.Request) Cost {
+	cost, q := d.Cost, r.URL.Query()
 	for i := range d.Params {
 		p := &d.Params[i]
 		if value, name, ok := strings.Cut(p.Field.Tag.Get("cost"), "="); ok && q.Get(p.Name) == value {
 			cost = costOf(name)
 		}
 	}
-	if d.Paged() && !q.Has("limit") && !q.Has("cursor") && !q.Has("max") && q.Get("follow") == "" {
+	if d.Paged() && !isShort(d) && forLines(r) && !q.Has("max") && q.Get("follow") == "" {
 		cost = Dear
 	}
 	return cost

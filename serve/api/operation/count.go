@@ -43,8 +43,6 @@ func (p *Page) mayCount(ctx context.Context, d *Description, counted bool) error
 		return nil
 	case !counted:
 		return Refuse(http.StatusBadRequest, "this listing is not counted: leave count out")
-	case !p.asked():
-		return Refuse(http.StatusBadRequest, "count is for pages: give limit too")
 	case p.Count == countExact && !needed.May(caller.From(ctx).Rights):
 		return Refuse(http.StatusForbidden, "count=exact is for the role %v: ask for count=bounded", caller.Operator)
 	}

@@ -153,6 +153,7 @@ func TestLinesThatWriteThemselvesAreCovered(t *testing.T) {
 	})
 	for payloads, want := range map[bool]string{false: `{"n":"shown","ip":"(text)","properties":{"a":"(text)"}}`, true: `{"n":"shown","ip":"s3cr3t","properties":{"a":"s3cr3t"}}`} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/rows", nil)
+		r.Header.Set("Accept", operation.LinesType)
 		if err := l.Serve(w, r.WithContext(caller.With(r.Context(), caller.Caller{Rights: caller.All(caller.Admin), Payloads: payloads}))); err != nil || w.Body.String() != want+"\n"+want+"\n"+`{"whole":{"items":2}}`+"\n" {
 			t.Errorf("%v, %s; want twice %s", err, w.Body, want)
 		}

@@ -74,18 +74,26 @@ func KindOf(name string) (ProblemKind, bool) {
 // ForBrowser says whether a request would rather have an answer for people than one for programs: its
 // Accept names HTML, and no JSON that it likes as much.
 func ForBrowser(r *http.Request) bool {
-	html, other := 0.0, 0.0
+	return liked(r, func(name string) bool { return name == "text/html" }) >
+		liked(r, func(name string) bool { return strings.HasSuffix(name, "json") || name == LinesType })
+}
+
+// forLines says whether a request would rather have a listing in lines than as an object: its Accept names
+// their type, and not JSON as much.
+func forLines(r *http.Request) bool {
+	return liked(r, func(name string) bool { return name == LinesType }) > liked(r, func(name string) bool { return name == "application/json" })
+}
+
+// liked is how much the Accept of a request likes the best of some types that it names.
+func liked(r *http.Request, is func(name string) bool) (most float64) {
 	for _, list := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(list, ",") {
-			switch name, q := accepted(part); {
-			case name == "text/html":
-				html = max(html, q)
-			case strings.HasSuffix(name, "json") || name == LinesType:
-				other = max(other, q)
+			if name, q := accepted(part); is(name) {
+				most = max(most, q)
 			}
 		}
 	}
-	return html > other
+	return most
 }
 
 // accepted is a type of an Accept, and how much it is liked.

@@ -301,6 +301,11 @@ func (o Operation[Q, A]) WithKey() Operation[Q, A] {
 	return o
 }
 
+// Put describes an operation that replaces something by the body of its request.
+func Put[Q, A any](id, path, text string) Operation[Q, A] {
+	return Operation[Q, A]{describe(id, http.MethodPut, path, text, reflect.TypeFor[Q](), reflect.TypeFor[A]())}
+}
+
 // Editing is an operation that edits what another one shows, of the same parameters.
 func Editing[Q, A any](o Operation[Q, A], shows *Description) Operation[Q, A] {
 	o.Edits = shows

@@ -20,10 +20,10 @@ const (
 )
 
 // Page is part of the request of a listing that can be read in pages: what stays is seen once,
-// whatever comes and goes between them. Without it the answer is all that matches, a line each.
+// whatever comes and goes between them. Who asks for lines gets all that matches.
 type Page struct {
 	Order  string `query:"order" enum:",oldest,newest" default:"" help:"Which comes first: oldest or newest. Default: oldest; of warnings and pages of events newest." placeholder:"oldest|newest"`
-	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"Answer with a page of at most so many, up to 1000, as one object. With a cursor alone: 50."`
+	Limit  int    `query:"limit" bounds:"1-1000" kong:"-" help:"At most so many in a page, 1 to 1000. Default: 50. In lines (Accept: application/x-ndjson) there are no pages."`
 	Cursor string `query:"cursor" kong:"-" help:"The page after another one, its next, or before it, its previous. It is valid for a day, with the same parameters beside it."`
 	Count  string `query:"count" enum:",none,bounded,exact" default:"" kong:"-" cost:"exact=dear" help:"Beside a page, how many there are: bounded counts up to 10000, for at most 300 ms; exact counts all, for at most 2 seconds, and is dear and for operators. Default: none."`
 
@@ -49,7 +49,7 @@ func LimitsOfPages() PageLimits {
 // Keyed is an item of a listing that can be read in pages. Its key says where it is in the listing.
 type Keyed interface{ PageKey() string }
 
-// Paged is the answer that is a page.
+// Paged is a listing as an object: a page, or all of one that has no pages.
 type Paged[A any] struct {
 	Items    []A       `json:"items"`
 	Next     string    `json:"next,omitempty"`     // the cursor of the page after this one; left out: this is the last
@@ -59,8 +59,16 @@ type Paged[A any] struct {
 	AsOf     time.Time `json:"as_of"`              // when it was read
 }
 
-// asked says whether a page is asked for, and not lines.
+// asked says whether a page is asked for in words.
 func (p *Page) asked() bool { return p.Limit > 0 || p.Cursor != "" }
+
+// noPage refuses lines that are to be a page too.
+func (p *Page) noPage() error {
+	if p.asked() || p.Count != "" {
+		return Refuse(http.StatusBadRequest, "limit, cursor and count are of pages, and this asks for lines: leave them out, or ask for application/json")
+	}
+	return nil
+}
 
 // After is the key that the listing begins after, the way that Back says; empty: at its beginning.
 func (p *Page) After() string { return p.after }
@@ -76,7 +84,7 @@ func (p *Page) Most(most int) (int, error) {
 	case !p.asked():
 		return most, nil
 	case most > 0:
-		return 0, Refuse(http.StatusBadRequest, "max is for lines and limit for pages: leave one out")
+		return 0, Refuse(http.StatusBadRequest, "max is for lines (Accept: application/x-ndjson) and limit for pages: take the one that you ask for")
 	}
 	return p.Limit + 1, nil
 }
@@ -88,9 +96,6 @@ type paged interface{ page() *Page }
 
 // open reads the cursor.
 func (p *Page) open(of []byte, now time.Time) error {
-	if !p.asked() {
-		return nil
-	}
 	if p.Limit == 0 {
 		p.Limit = usualLimit
 	}
@@ -195,6 +200,23 @@ func (r *Rest) Error() string {
 		return fmt.Sprintf("the listing ends after %d entries that were looked at", r.Looked)
 	}
 	return "the listing goes on after " + r.Key
+}
+
+// wholeOf reads all of a listing that has no pages.
+func wholeOf(all iter.Seq2[any, error], now time.Time) (*Paged[any], error) {
+	out := &Paged[any]{Items: []any{}, AsOf: now.UTC()}
+	for a, err := range all {
+		rest, early := errors.AsType[*Rest](err)
+		switch {
+		case early:
+			out.Looked = rest.Looked
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+		out.Items = append(out.Items, a)
+	}
+	return out, nil
 }
 
 // pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.

@@ -24,15 +24,23 @@ func tagged(w http.ResponseWriter, r *http.Request, shown any, version string) e
 		sum := sha256.Sum256(body)
 		version += "." + hex.EncodeToString(sum[:8])
 	}
-	tag := quoted(version)
-	w.Header().Set("ETag", tag)
-	if reads && isOne(tag, r.Header.Values(IfNoneMatch)) {
-		w.WriteHeader(http.StatusNotModified)
+	if asItWas(w, r, quoted(version)) {
 		return nil
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(body, '\n')) // the client is gone, or will see that it is cut
 	return nil
+}
+
+// asItWas gives an answer its ETag, and says so to a read that has that one already.
+func asItWas(w http.ResponseWriter, r *http.Request, tag string) bool {
+	w.Header().Set("ETag", tag)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if reads && isOne(tag, r.Header.Values(IfNoneMatch)) {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	return false
 }
 
 // quoted is a version as an ETag.

@@ -9,8 +9,7 @@ import (
 )
 
 // Lines answers with all of a listing as a file, which has one JSON object a line. Why there is none is an
-// error; where it cannot be read to its end the file is cut off, and the browser says so. Its name has no character that
-// needs quotes.
+// error; where it cannot be read to its end the file is cut off, and the browser says so.
 func Lines[Q, A any](v *Visit, name string, l operation.Listing[Q, A], q *Q) error {
 	ctx, cancel := context.WithCancel(v.R.Context())
 	defer cancel()

@@ -6,10 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 // mostShown is how many bytes of a payload a page shows. Larger ones can be downloaded.
@@ -86,30 +89,26 @@ func Difference(from, to []byte) (all []Changed) {
 
 func lined(b []byte) []byte { return []byte(strings.TrimSuffix(readable(b), "\n") + "\n") }
 
-// Download answers with bytes that no browser shows.
-func (v *Visit) Download(name, text, base string) error {
-	v.asFile(fileName(name))
-	_, _ = v.W.Write(BytesOf(text, base)) // the browser is gone
+// Download answers with a payload, as a file that is called so.
+func Download[Q any](v *Visit, name string, o operation.Operation[Q, operation.Payload], q *Q) error {
+	ctx, cancel := v.Context()
+	defer cancel()
+	in, err := o.Body(ctx, v.API, q)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	v.asFile("payload-" + name + ".bin")
+	if _, err = io.Copy(v.W, in); err != nil {
+		panic(http.ErrAbortHandler) // the browser is gone, or must not take a part for the whole
+	}
 	return nil
 }
 
 // asFile has the browser keep the answer as a file, and show nothing of it.
 func (v *Visit) asFile(name string) {
-	h := v.W.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Security-Policy", "sandbox")
-	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
-}
-
-// fileName is a name for a file, whatever an id has in it.
-func fileName(id string) string {
-	clean := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", r) {
-			return r
-		}
-		return '_'
-	}, id)
-	return "payload-" + clean[:min(len(clean), 80)] + ".bin"
+	v.W.Header().Set("Content-Type", operation.PayloadType)
+	operation.AsFile(v.W.Header(), name)
 }
 
 // Editing is a payload in a form. A form keeps text alone, and writes the ends of lines in its own

@@ -3,6 +3,7 @@ package deadlettertest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,44 @@ var groupCases = []testcase{
 		f.grouped(t, "2 p partner_error answered #", "1 p timeout answered #", "1 p partner_error no route", "1 q partner_error answered #")
 		if g, err := f.Store.Groups(t.Context(), func(pipeline string) bool { return pipeline == "q" }); err != nil || len(g.Groups) != 1 || g.Groups[0].Pipeline != "q" || g.Other != 0 || g.Looked != 0 {
 			t.Errorf("the groups of q are %+v, %v", g, err)
+		}
+	}},
+	{name: "finds the dead letters of a cause", reason: "what was mended for one cause is replayed, and nothing else", do: func(t *testing.T, f fixture) {
+		q := f.died("e", 5, "answered 503")
+		q.Pipeline = "q"
+		late := f.died("d", 4, "answered 503")
+		late.Kind = tidemill.Timeout
+		f.put(t, f.died("a", 1, "answered 500"), f.died("b", 2, "answered 503"), f.died("c", 3, "no route"), late, q)
+		f.put(t, f.died("c", 6, "answered 404"), f.died("b", 7, "no route")) // of another one now
+		f.replay(t, deadletter.Filter{IDs: []string{"d"}, Cause: "answered #"}, 1)
+		seqs := map[string]int64{}
+		for _, l := range f.list(t, deadletter.Filter{}) {
+			seqs[l.ID] = l.Seq
+		}
+		for _, c := range []struct {
+			by   deadletter.Filter
+			want string
+		}{
+			{deadletter.Filter{Cause: "answered #"}, "a c d e"},
+			{deadletter.Filter{Cause: "answered #", Back: true, Max: 2}, "e d"},
+			{deadletter.Filter{Cause: "answered #", Pipeline: "p", Max: 2}, "a c"},
+			{deadletter.Filter{Cause: "answered #", Kinds: []tidemill.Kind{tidemill.Timeout}}, "d"},
+			{deadletter.Filter{Cause: "answered #", State: deadletter.Held, Pipeline: "p"}, "a c"},
+			{deadletter.Filter{Cause: "answered #", IDs: []string{"a", "b", "e"}}, "a e"},
+			{deadletter.Filter{Cause: "answered #", Seqs: []int64{seqs["b"], seqs["c"]}}, "c"},
+			{deadletter.Filter{Cause: "answered #", Pipeline: "p", IDs: []string{"b", "c"}}, "c"},
+			{deadletter.Filter{Cause: "answered #", Only: func(pipeline string) bool { return pipeline == "q" }}, "e"},
+			{deadletter.Filter{Cause: "no route"}, "b"},
+			{deadletter.Filter{Cause: "answered 500"}, ""},
+		} {
+			var ids []string
+			for _, l := range f.list(t, c.by) {
+				ids = append(ids, l.ID)
+			}
+			n, err := f.Store.Count(t.Context(), c.by)
+			if got := strings.Join(ids, " "); got != c.want || err != nil || n != len(ids) {
+				t.Errorf("by %+v: listed %q, counted %d, %v; want %q", c.by, got, n, err, c.want)
+			}
 		}
 	}},
 	{name: "moves a dead letter that dies of something else", reason: "what was mended is not shown as broken", do: func(t *testing.T, f fixture) {

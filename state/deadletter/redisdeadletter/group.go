@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
 // groupsMax is how many dead letters are looked at for their groups: the newest.
@@ -98,7 +97,7 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 			return err
 		}
 		for _, r := range letters {
-			c := cause{r.Pipeline, r.Kind, rules.CommonCause(r.Cause)}
+			c := cause{r.Pipeline, r.Kind, deadletter.CommonCause(r.Cause)}
 			of := causes[c]
 			if of == nil {
 				of = &c

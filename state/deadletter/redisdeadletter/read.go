@@ -75,7 +75,9 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 		if after, rows = last, pageRows; f.Back {
 			after, before = 0, last
 		}
-		page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
+		if page, err = s.chosen(ctx, f, page); err != nil {
+			return err
+		}
 		if f.Max > 0 {
 			page = page[:min(len(page), f.Max-chosen)]
 		}
@@ -89,6 +91,25 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 	return nil
 }
 
+// chosen are those of a page that f chooses. Causes are read of those alone that it chooses by the rest.
+func (s *Store) chosen(ctx context.Context, f deadletter.Filter, page []stored) ([]stored, error) {
+	cause := f.Cause
+	f.Cause = ""
+	page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
+	if cause == "" || len(page) == 0 {
+		return page, nil
+	}
+	seqs := make([]int64, len(page))
+	for i, r := range page {
+		seqs[i] = r.Seq
+	}
+	known, err := s.letters(ctx, seqs, true)
+	return slices.DeleteFunc(page, func(r stored) bool {
+		l, ok := known[r.Seq]
+		return !ok || deadletter.CommonCause(l.Cause) != cause
+	}), err
+}
+
 // named is scan for named dead letters: it reads nothing else.
 func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do func([]stored) error) error {
 	var all []stored
@@ -98,7 +119,7 @@ func (s *Store) named(ctx context.Context, f deadletter.Filter, upto int64, do f
 		}
 	}
 	if len(f.Seqs) > 0 {
-		found, err := s.letters(ctx, f.Seqs, false)
+		found, err := s.letters(ctx, f.Seqs, f.Cause != "")
 		if err != nil {
 			return err
 		}
@@ -187,7 +208,7 @@ func (s *Store) Count(ctx context.Context, f deadletter.Filter) (n int, err erro
 // sets are those that have what a filter chooses, and nothing else; nil: no sets are so.
 func (s *Store) sets(f deadletter.Filter) []string {
 	switch {
-	case f.Only != nil || f.Tenant != "" || len(f.Kinds)+len(f.NotKinds)+len(f.IDs)+len(f.Seqs) > 0 || !f.After.IsZero() || !f.Before.IsZero() || f.Replays > 0 || f.AfterSeq > 0:
+	case f.Only != nil || f.Tenant != "" || f.Cause != "" || len(f.Kinds)+len(f.NotKinds)+len(f.IDs)+len(f.Seqs) > 0 || !f.After.IsZero() || !f.Before.IsZero() || f.Replays > 0 || f.AfterSeq > 0:
 		return nil
 	case f.Pipeline == "" && f.State == "":
 		return []string{s.order}

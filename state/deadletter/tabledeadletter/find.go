@@ -37,12 +37,12 @@ func set[T comparable](list []T) map[T]bool {
 // match says whether a dead letter that the table found is one of the filter.
 func (q *search) match(r *Record) bool {
 	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) &&
-		(len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
+		(q.Cause == "" || r.group == groupKey(r, q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
 }
 
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
-	return f.Only == nil && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
+	return f.Only == nil && f.Cause == "" && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
 }
 
 // states are those that a filter chooses.
@@ -93,7 +93,7 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 	}
 	only, all := []string{"seq", "deaths"}, append(where(&q.Filter), more...)
 	if !decided(&q.Filter) {
-		only = append(only, "id", "kind")
+		only = append(only, "id", "kind", "grouped")
 	}
 	var lines []*line
 	for _, pipeline := range pipelines {
@@ -117,7 +117,7 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 
 // numbered is each for the dead letters of all pipelines, by their numbers.
 func (q *search) numbered(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
-	query := table.Query[Record]{By: "number", Back: q.Back, Most: min(q.Max, pageMax), Only: []string{"pipeline", "state", "seq", "deaths", "id", "kind"},
+	query := table.Query[Record]{By: "number", Back: q.Back, Most: min(q.Max, pageMax), Only: []string{"pipeline", "state", "seq", "deaths", "id", "kind", "grouped"},
 		Where: append(append(where(&q.Filter), table.Cond{Field: "state", Op: "<", Value: account}), more...)}
 	for found := 0; ; query.Most = pageMax {
 		page, err := tx.Page(query)

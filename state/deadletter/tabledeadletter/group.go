@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 	"github.com/tidemill/tidemill/state/table"
 )
 
@@ -22,10 +21,15 @@ func otherKey(pipeline string) string { return string(part([]byte(ofGroups), pip
 
 // groupOf is the group that a dead letter belongs to, without its size.
 func groupOf(r *Record) *Record {
-	g := &Record{state: grouped, cause: rules.CommonCause(r.Cause)}
+	g := &Record{state: grouped, cause: deadletter.CommonCause(r.Cause)}
 	g.Pipeline, g.Kind = r.Pipeline, r.Kind
-	g.key = string(part(append(part([]byte(ofGroups), r.Pipeline), byte(r.Kind)), g.cause))
+	g.key = groupKey(r, g.cause)
 	return g
+}
+
+// groupKey is the key of the group that a dead letter is in, if it died of a cause.
+func groupKey(r *Record, cause string) string {
+	return string(part(append(part([]byte(ofGroups), r.Pipeline), byte(r.Kind)), cause))
 }
 
 // grouping is how groups change in a transaction, by their keys.

@@ -30,7 +30,7 @@ func (a *API) events(ctx context.Context, q *EventFilter) (iter.Seq2[Event, erro
 	ordered := q.Order != "" || q.Limit > 0
 	switch {
 	case q.Newest > 0 && (f.Max > 0 || ordered):
-		return nil, operation.Refuse(http.StatusBadRequest, "newest says how many and in which order: leave out max, order and limit")
+		return nil, operation.Refuse(http.StatusBadRequest, "newest says how many lines there are, and in which order: leave out max, order and limit, and ask for Accept: application/x-ndjson")
 	case q.Follow && ordered:
 		return nil, operation.Refuse(http.StatusBadRequest, "follow goes on in the order in which events are stored: leave out order and limit")
 	case q.Follow:

@@ -37,6 +37,17 @@ func unanswered(u bridge.Unanswered) string {
 	return fmt.Sprintf("entries published %d times or more and without an ack: %d; %s was published %d times", bridge.ManyTimes, u.Entries, u.ID, u.Times)
 }
 
+// wantsAcks is the same as a sentence; empty: there are none.
+func wantsAcks(u bridge.Unanswered) string {
+	switch u.Entries {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("The receiver of bridge does not acknowledge an entry: %s was published %d times.", u.ID, u.Times)
+	}
+	return fmt.Sprintf("The receiver of bridge does not acknowledge %d entries, each published %d times or more, as %s.", u.Entries, bridge.ManyTimes, u.ID)
+}
+
 // checkAcks is what the doctor says of them.
 func checkAcks(b *bridge.Bridge, topic string) preflight.Finding {
 	s := b.Stats()

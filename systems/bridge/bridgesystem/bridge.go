@@ -108,7 +108,7 @@ func build(ctx context.Context, h *system.Host) (*system.Parts, error) {
 	p.Metrics = append(p.Metrics, w.collector(b, e))
 	p.Runs = append(p.Runs, system.Running{System: b.System, Shown: admin.System{Whole: b.System,
 		Books: map[string]tidemill.Bookkeeper{bridge.Name: e.source}, Audit: auditOf(bridge.Name, e.source),
-		Notes: func() []string { return notes(b) }}})
+		Notes: func() []string { return notes(b) }, Unanswered: func() string { return wantsAcks(b.Stats().Unanswered) }}})
 	if c.MQTT.AckTopic() != "" {
 		topic := bridge.JoinTopic(e.prefix, c.MQTT.AckTopic())
 		p.Checks = append(p.Checks, func(context.Context) []preflight.Finding { return []preflight.Finding{checkAcks(b, topic)} })

@@ -58,7 +58,7 @@ type API struct {
 func (a *API) Operations() []operation.Handler {
 	return []operation.Handler{
 		GetCRM.By(a.crmStatus),
-		GetCRMEvent.By(a.crmEvent),
+		GetCRMEvent.By(a.crmEvent), GetCRMPayload.By(a.crmPayload),
 		SendCRM.By(a.crmSend),
 		RetryCRM.By(a.crmRetry),
 		ListSyncLog.By(a.crmLog),

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/systems/crm/crmingest"
@@ -49,6 +51,27 @@ func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err e
 	}
 	out.Attempts = attemptsOf(e, others)
 	return out, nil
+}
+
+// crmPayload is an event as received.
+func (a *API) crmPayload(ctx context.Context, q *OneCRMEvent) (out operation.Payload, err error) {
+	if err := a.crmNamed(q); err != nil {
+		return out, err
+	}
+	e, err := a.CRM.Event(ctx, q.Tenant, q.Event)
+	if err != nil {
+		return out, answer.Answerable(err)
+	}
+	var payload []byte
+	switch {
+	case e.Dead != nil:
+		payload = e.Dead.Payload
+	case e.Job != nil:
+		payload = e.Job.Payload
+	case e.Record != nil:
+		payload = e.Record.Payload
+	}
+	return operation.PayloadOf(ctx, api.Job{System: crm.Name}, q.Event, wire.Fingerprint([]byte(q.Tenant), []byte(q.Event), payload), payload)
 }
 
 // othersTried is how many jobs of a tenant and type are looked at for those of one event.

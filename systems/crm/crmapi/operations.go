@@ -18,6 +18,8 @@ var (
 		"Show how CRM stands: queue, dead letters, matched profiles, replays.").For(caller.Viewer)
 	GetCRMEvent = operation.View[OneCRMEvent, CRMEvent]("getCRMEvent", "crm/events",
 		"Explain where an event is: all that sync log, queue and dead letters have of it.").For(caller.Viewer)
+	GetCRMPayload = operation.View[OneCRMEvent, operation.Payload]("getCRMPayload", "crm/events/payload",
+		"Get an event alone, byte for byte: as received, or as it was edited, from whatever still has it. It is refused to those for whom something of it is covered.").For(caller.Viewer)
 	SendCRM = operation.Act[api.EventsBody, api.EventResults]("sendCRM", "crm/events",
 		"Take in events of any tenant, an array or one object, without a key of the tenant. It answers 202 when they are durable, and 200 where all were judged and none was taken.").AsIngest()
 	RetryCRM = operation.Act[OneCRMEvent, api.Counted]("retryCRM", "crm/retry",

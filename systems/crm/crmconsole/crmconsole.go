@@ -140,12 +140,8 @@ func payloadOf(e *crmapi.CRMEvent) (text, base string) {
 }
 
 func eventPayload(v *page.Visit) (*page.View, error) {
-	e, err := page.Call(v, crmapi.GetCRMEvent, oneEvent(v))
-	if err != nil {
-		return nil, err
-	}
-	text, base := payloadOf(&e)
-	return nil, v.Download(e.ID, text, base)
+	q := oneEvent(v)
+	return nil, page.Download(v, q.Event, crmapi.GetCRMPayload, q)
 }
 
 var retryEvent = &page.Action{Path: "crm/retry", Op: crmapi.RetryCRM.ID,
