@@ -72,6 +72,7 @@ type userRoleCmd struct {
 }
 
 func (c *userRoleCmd) Run(ctx context.Context, e command.Env) error {
+	c.Seen = c.OrWhatever()
 	return command.Show(ctx, e, c, api.SetUserRole, &c.UserRole, func(_ *command.Client, u *api.User) error { return sayUser(e, "Changed", u) })
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/wire"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
@@ -29,7 +30,7 @@ func (a *API) people() []Room {
 	return []Room{{Does: []operation.Handler{api.GetMe.By(a.me)}},
 		{Missing: in(a.People.Store != nil, "this instance has no database that keeps users, tokens and sessions"), Does: []operation.Handler{
 			api.SetMyPassword.By(a.setMyPassword), api.ListMySessions.By(a.mySessions), api.EndMySession.By(a.endMySession),
-			api.ListUsers.By(a.users), api.AddUser.By(a.addUser), api.SetUserRole.By(a.setUserRole), api.SetUserPassword.By(a.setUserPassword), api.RemoveUser.By(a.removeUser),
+			api.ListUsers.By(a.users), api.GetUser.By(a.user), api.AddUser.By(a.addUser), api.SetUserRole.By(a.setUserRole), api.SetUserPassword.By(a.setUserPassword), api.RemoveUser.By(a.removeUser),
 			api.ListTokens.By(a.tokens), api.MakeToken.By(a.makeToken), api.RevokeToken.By(a.revokeToken),
 			api.ListSessions.By(a.sessions), api.EndSession.By(a.endSession), api.MakeLink.By(a.makeLink),
 		}}}
@@ -76,7 +77,7 @@ func (a *API) readRights(text string) (caller.Rights, error) {
 }
 
 func showUser(g *state.Grant) api.User {
-	return api.User{Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made}
+	return api.User{Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, ETag: wire.Fingerprint([]byte(g.Name), []byte(g.Role))}
 }
 
 func showToken(g *state.Grant) api.Token {
@@ -137,6 +138,11 @@ func (a *API) users(ctx context.Context, _ *operation.Short) (iter.Seq2[api.User
 	return answer.Listed(all, showUser), err
 }
 
+func (a *API) user(ctx context.Context, q *api.OneUser) (api.User, error) {
+	g, err := a.People.Store.Get(ctx, state.User, q.User)
+	return showUser(&g), known(err)
+}
+
 func (a *API) addUser(ctx context.Context, q *api.NewUser) (out api.User, err error) {
 	if err = access.CheckName(q.Body.Name); err != nil {
 		return out, operation.Refuse(http.StatusBadRequest, "%v", err)
@@ -160,7 +166,13 @@ func (a *API) setUserRole(ctx context.Context, q *api.UserRole) (out api.User, e
 		return out, err
 	}
 	was := ""
-	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error { was = g.Role; g.Role = rights.String(); return nil }})
+	g, err := a.People.Store.Change(ctx, state.User, q.User, state.Change{Do: func(g *state.Grant) error {
+		if q.IfMatch != "" && q.IfMatch != showUser(g).ETag {
+			return operation.Refuse(http.StatusPreconditionFailed, "%s was given another role since it was read: read it again, and change what it is now", g.Name)
+		}
+		was, g.Role = g.Role, rights.String()
+		return nil
+	}})
 	if err == nil {
 		operation.Note(ctx, was, g.Role)
 	}

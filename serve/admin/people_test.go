@@ -88,6 +88,15 @@ func TestUsersAreAddedChangedAndRemoved(t *testing.T) {
 	if d.field(d.post("users/ada/role?role=operator", ""), "role") != "operator" {
 		t.Error("ada is no operator")
 	}
+	seen := d.tag("users/ada")
+	d.good(d.change("users/ada/role?role=viewer", "", seen))
+	if w := d.change("users/ada/role?role=admin", "", seen); !strings.Contains(w.Body.String(), `"now":{"name":"ada","role":"viewer"`) {
+		t.Errorf("who gives a role to somebody who has another one meanwhile is answered %d %s", w.Code, w.Body)
+	}
+	refused(t, d.change("users/ada/role?role=admin", ""), 428, "If-Match")
+	if d.field(d.get("users/ada"), "role") != "viewer" {
+		t.Error("a role was given that nobody meant to give")
+	}
 	refused(t, d.as(ada, "GET", "me", ""), 401, "the session is over")
 	ada = d.enter(access.Proof{Name: "ada", Password: phrase})
 	d.post("users/ada/password", `{"password": "another long phrase"}`)

@@ -28,7 +28,7 @@ var rolesOf = map[string]caller.Role{
 
 	"listAuditTrail": caller.Admin, "checkAuditTrail": caller.Admin,
 	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, // of their own
-	"listUsers": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
+	"listUsers": caller.Admin, "getUser": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
 	"listKeys": caller.Admin, "makeKey": caller.Admin, "revokeKey": caller.Admin,
 
@@ -80,7 +80,7 @@ func wanted(h operation.Handler) caller.Role {
 // wholeOf are the operations that concern the whole instance, and need their role for all systems.
 // Those of a system concern that one, and all others what is of several systems.
 var wholeOf = []string{"getConfig", "getDoctor", "getInstances", "pausePipeline", "resumePipeline", "makeBackup", "reloadConfig", "previewReload", "listDescriptions", "listDescriptionSettings", "getDescription", "addDescription", "changeDescription", "removeDescription", "listAuditTrail", "checkAuditTrail",
-	"listKeys", "makeKey", "revokeKey", "listUsers", "addUser", "setUserRole", "setUserPassword", "removeUser", "listTokens", "makeToken", "revokeToken", "listSessions", "endSession", "makeLink"}
+	"listKeys", "makeKey", "revokeKey", "listUsers", "getUser", "addUser", "setUserRole", "setUserPassword", "removeUser", "listTokens", "makeToken", "revokeToken", "listSessions", "endSession", "makeLink"}
 
 // concerns are what the operations are to concern.
 func concerns() map[string]string {

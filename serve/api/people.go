@@ -20,10 +20,12 @@ var (
 
 	ListUsers = operation.List[operation.Short, User]("listUsers", "users",
 		"List the users.")
+	GetUser = operation.View[OneUser, User]("getUser", "users/{name}",
+		"Show one user.")
 	AddUser = operation.Act[NewUser, User]("addUser", "users",
 		"Add a user.").WithSecret().WithLogin()
-	SetUserRole = operation.Act[UserRole, User]("setUserRole", "users/{name}/role",
-		"Give a user another role. Their sessions end. The last admin stays one.").WithLogin()
+	SetUserRole = operation.Editing(operation.Act[UserRole, User]("setUserRole", "users/{name}/role",
+		"Give a user another role. Their sessions end. The last admin stays one.").WithLogin(), GetUser.Description)
 	SetUserPassword = operation.Act[UserPassword, User]("setUserPassword", "users/{name}/password",
 		"Give a user another password. Their sessions end.").WithSecret().WithLogin()
 	RemoveUser = operation.Act[OneUser, User]("removeUser", "users/{name}/remove",
@@ -72,7 +74,11 @@ type User struct {
 	Role caller.Rights `json:"role"`
 	By   string        `json:"added_by,omitempty"`
 	Made time.Time     `json:"added_at"`
+	ETag string        `json:"etag"` // of the role: what a change of it is compared with
 }
+
+// Version is the ETag.
+func (u User) Version() string { return u.ETag }
 
 // PageKey is when the user was added, and the name.
 func (u User) PageKey() string { return keyOf(u.Made, u.Name) }
@@ -97,6 +103,7 @@ type OneUser struct {
 // UserRole is another role of a user.
 type UserRole struct {
 	OneUser
+	Seen
 	Role string `query:"role" arg:"" help:"viewer, operator or admin; of single systems as 'viewer operator:crm'."`
 }
 

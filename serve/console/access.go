@@ -61,6 +61,24 @@ func granting[Q, A any](o operation.Operation[Q, A], path string, ask func(*page
 		}}
 }
 
+// readFirst shows the role that a user has, and has no other one changed.
+func readFirst(a *page.Action) *page.Action {
+	ask := a.Ask
+	a.Ask = func(v *page.Visit) (*page.Question, error) {
+		one := theUser(v)
+		u, err := page.Call(v, api.GetUser, &one)
+		if err != nil {
+			return nil, err
+		}
+		q, err := ask(v)
+		if err == nil {
+			q.ETag, q.Texts = u.ETag, append([]string{"The role is " + u.Role.String() + " now."}, q.Texts...)
+		}
+		return q, err
+	}
+	return a
+}
+
 func theUser(v *page.Visit) api.OneUser { return api.OneUser{User: v.R.PathValue("name")} }
 
 var (
@@ -72,12 +90,12 @@ var (
 		return &api.NewUser{Body: api.UserToAdd{Name: v.R.PostFormValue("name"), Role: v.R.PostFormValue("role"), Password: v.R.PostFormValue("password")}}
 	}, "added")
 
-	setUserRole = granting(api.SetUserRole, "users/{name}/role", func(v *page.Visit) *page.Question {
+	setUserRole = readFirst(granting(api.SetUserRole, "users/{name}/role", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Another role for " + theUser(v).User, Button: "Give the role", CLI: page.Command("user", "role", theUser(v).User, "ROLE"), Texts: []string{"Their sessions end: they log in again."},
 			Inputs: []page.Input{roleOf(v)}}
 	}, func(v *page.Visit) *api.UserRole {
-		return &api.UserRole{OneUser: theUser(v), Role: v.R.PostFormValue("role")}
-	}, "role")
+		return &api.UserRole{OneUser: theUser(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Role: v.R.PostFormValue("role")}
+	}, "role"))
 
 	setUserPassword = granting(api.SetUserPassword, "users/{name}/password", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Another password for " + theUser(v).User, Button: "Set the password", CLI: page.Command("user", "password", theUser(v).User), Texts: []string{"Their sessions end: they log in again."},

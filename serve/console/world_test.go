@@ -159,7 +159,11 @@ func (w *world) fill(said string) {
 		w.Fatal(err)
 	}
 	for _, kind := range []state.Kind{state.User, state.Token, state.Session} {
-		if err := w.grants.Add(ctx, state.Grant{Kind: kind, ID: strings.Repeat("0123456789abcdef", 4), Name: "grace" + said, Role: "viewer", By: "link" + said, From: "192.0.2.7", Browser: "browser" + said, Made: time.Now()}); err != nil {
+		id := strings.Repeat("0123456789abcdef", 4)
+		if kind == state.User {
+			id = "grace"
+		}
+		if err := w.grants.Add(ctx, state.Grant{Kind: kind, ID: id, Name: "grace" + said, Role: "viewer", By: "link" + said, From: "192.0.2.7", Browser: "browser" + said, Made: time.Now()}); err != nil {
 			w.Fatal(err)
 		}
 	}
