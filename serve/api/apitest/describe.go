@@ -368,7 +368,7 @@ func root(t testing.TB) string {
 }
 
 // tagText says what an ETag is of.
-const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed. The header of a read has a point and a sum of the whole answer behind it: as an If-None-Match it is of all that the answer has, as an If-Match of what can be changed."
+const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue, the role of a user. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed. The header of a read has a point and a sum of the whole answer behind it: as an If-None-Match it is of all that the answer has, as an If-Match of what can be changed."
 
 // noneMatchText says what an If-None-Match does.
 const noneMatchText = "The ETag of an answer that its reader has: where the answer is still the same, it is 304 without a body."
