@@ -101,7 +101,7 @@ func (a *API) seekAll(ctx context.Context, s *changesSought) error {
 	}
 	var ids []string
 	for _, h := range a.does {
-		if h.ID == api.ListDead.ID || changes(h.Description) {
+		if h.Exports || changes(h.Description) {
 			ids = append(ids, h.ID)
 		}
 	}

@@ -37,10 +37,10 @@ func changes(d *operation.Description) bool {
 	return d.Method != http.MethodGet && !d.Ingest && !d.Reads
 }
 
-// exports says whether a request takes dead letters away: all that match, or in the form for other
-// programs. The trail has that too.
+// exports says whether a request takes things away: all that match, or in the form for other programs. The trail has
+// that too.
 func exports(d *operation.Description, r *http.Request) bool {
-	return d.ID == api.ListDead.ID && (r.URL.Query().Get("format") == "export" || d.CostOf(r) == operation.Dear)
+	return d.Exports && (r.URL.Query().Get("format") == "export" || d.CostOf(r) == operation.Dear)
 }
 
 // entryFor is the entry of a request. Of its parameters it has those that the operation has: others are

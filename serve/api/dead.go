@@ -11,7 +11,7 @@ import (
 // Of dead letters.
 var (
 	ListDead = operation.List[DeadFilter, ListedDead]("listDead", "dead",
-		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer).OfEach()
+		"List dead letters; with format=export in the form of programs outside.").For(caller.Viewer).OfEach().AsExport()
 	GroupDead = operation.View[GroupsOf, DeadGroups]("groupDead", "dead/groups",
 		"Count the dead letters by pipeline, kind and cause without its numbers, the largest groups first. They are read once for all who ask, every second, or every ten seconds where that takes long; and anew after a change.").For(caller.Viewer).OfEach()
 	GetDead = operation.View[OneDead, DeadLetter]("getDead", "dead/{letter}",

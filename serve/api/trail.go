@@ -13,7 +13,7 @@ import (
 // Of the audit trail.
 var (
 	ListAuditTrail = operation.List[TrailFilter, TrailEntry]("listAuditTrail", "audit-trail",
-		"List who did what: each change through the API, also those that were refused or failed, and each login. Taking in events is not among them.")
+		"List who did what: each change through the API, also those that were refused or failed, and each login. Taking in events is not among them.").AsExport()
 	CheckAuditTrail = operation.View[operation.None, TrailCheck]("checkAuditTrail", "audit-trail/check",
 		"Read all of the audit trail, and say whether something in it was changed or taken away.")
 	ListChanges = operation.List[ChangesOf, Change]("listChanges", "changes",

@@ -1,11 +1,9 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,34 +80,4 @@ func showConfig(v *page.Visit) (*page.View, error) {
 	defer in.Close()
 	text, err := io.ReadAll(in)
 	return &page.View{File: "config", Title: "Configuration", Section: "config", Body: string(text)}, err
-}
-
-// described is an operation in the reference.
-type described struct {
-	operation.Handler
-	Tag string // the first word of its path
-}
-
-// Help is what a parameter is.
-func (d described) Help(p operation.Param) string { return p.Field.Tag.Get("help") }
-
-// Full is its path.
-func (d described) Full() string { return operation.Full(d.Description) }
-
-func (c *Console) showReference(v *page.Visit) (*page.View, error) {
-	type group struct {
-		Name string
-		All  []described
-	}
-	var groups []*group
-	for _, o := range v.Operations {
-		tag, _, _ := strings.Cut(cmp.Or(o.Path, "api"), "/")
-		i := slices.IndexFunc(groups, func(g *group) bool { return g.Name == tag })
-		if i < 0 {
-			groups, i = append(groups, &group{Name: tag}), len(groups)
-		}
-		groups[i].All = append(groups[i].All, described{o, tag})
-	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return strings.Compare(a.Name, b.Name) })
-	return &page.View{File: "reference", Title: "Reference of the API", Section: "reference", Body: map[string]any{"Groups": groups, "Problems": operation.ProblemKinds}}, nil
 }

@@ -65,6 +65,7 @@ type Description struct {
 	Edits    *Description // what shows what it edits, with the ETag that it needs as If-Match; nil: it edits nothing
 	Reads    bool         // it changes nothing, though its request is a POST: what it asks may be long
 	Ingest   bool         // it takes events in, which are accounted for by themselves, and is no change by a person
+	Exports  bool         // to read all of it takes away what is in it of people, which the audit trail has
 	Fresh    bool         // it needs a login that is not older than FreshFor
 	Role     caller.Role  // who may do it, at least
 	Cost     Cost         // what it takes, of a request whose parameters do not change that; see CostOf
@@ -328,6 +329,12 @@ func (o Operation[Q, A]) OfEach() Operation[Q, A] {
 // OfEach is a listing of things of several systems. Who lists looks no further than the caller may.
 func (l Listing[Q, A]) OfEach() Listing[Q, A] {
 	l.System = Each
+	return l
+}
+
+// AsExport is a listing of what may be of people: the audit trail has who has read all of it.
+func (l Listing[Q, A]) AsExport() Listing[Q, A] {
+	l.Exports = true
 	return l
 }
 

@@ -16,7 +16,7 @@ import (
 // Of analytics.
 var (
 	ListEvents = operation.List[EventFilter, Event]("listEvents", "events",
-		"List stored events, each under the person it belongs to: in the order of their times where an order, a page or the newest are asked for, else in the order in which they were stored. A page that few match may end before it is full: its next goes on.").For(caller.Viewer)
+		"List stored events, each under the person it belongs to: in the order of their times where an order, a page or the newest are asked for, else in the order in which they were stored. A page that few match may end before it is full: its next goes on.").For(caller.Viewer).AsExport()
 	SendEvents = operation.Act[SentEvents, Sent]("sendEvents", "events",
 		"Take in events in the native format, one JSON object a line, without an ingest key. It answers when they are durable. Events with an event_id can be sent again without harm.").AsIngest()
 	GetPerson = operation.View[OnePerson, Person]("getPerson", "persons",

@@ -25,7 +25,7 @@ var (
 	RetryCRM = operation.Act[OneCRMEvent, api.Counted]("retryCRM", "crm/retry",
 		"Open the job of one dead event again.").For(caller.Operator)
 	ListSyncLog = operation.List[SyncLogFilter, SyncRecord]("listSyncLog", "crm/log",
-		"List the sync log: what became of which event, by time of first receipt.").For(caller.Viewer)
+		"List the sync log: what became of which event, by time of first receipt.").For(caller.Viewer).AsExport()
 	GetProfile = operation.View[OneProfile, Profile]("getProfile", "crm/profiles",
 		"Show the profile that has an identity, in any form that the same identity has in events.").For(caller.Viewer)
 	GetHandlers = operation.View[operation.None, Handlers]("getHandlers", "crm/handlers",
