@@ -79,6 +79,8 @@ var groupCases = []testcase{
 			{deadletter.Filter{Cause: "answered #", Seqs: []int64{seqs["b"], seqs["c"]}}, "c"},
 			{deadletter.Filter{Cause: "answered #", Pipeline: "p", IDs: []string{"b", "c"}}, "c"},
 			{deadletter.Filter{Cause: "answered #", Only: func(pipeline string) bool { return pipeline == "q" }}, "e"},
+			{deadletter.Filter{Cause: "answered #", Pipeline: "p", Kinds: []tidemill.Kind{tidemill.Partner}}, "a c"},
+			{deadletter.Filter{Cause: "answered #", Pipeline: "p", Kinds: []tidemill.Kind{tidemill.Timeout}, State: deadletter.Replaying}, "d"},
 			{deadletter.Filter{Cause: "no route"}, "b"},
 			{deadletter.Filter{Cause: "answered 500"}, ""},
 		} {

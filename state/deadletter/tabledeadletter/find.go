@@ -37,12 +37,22 @@ func set[T comparable](list []T) map[T]bool {
 // match says whether a dead letter that the table found is one of the filter.
 func (q *search) match(r *Record) bool {
 	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) &&
-		(q.Cause == "" || r.group == groupKey(r, q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
+		(q.Cause == "" || ofGroup(&q.Filter) != "" || r.group == groupKey(r, q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
 }
 
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
-	return f.Only == nil && f.Cause == "" && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
+	return f.Only == nil && (f.Cause == "" || ofGroup(f) != "") && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
+}
+
+// ofGroup is the key of the one group that a filter chooses; empty: it chooses by a cause of several, or by none.
+func ofGroup(f *deadletter.Filter) string {
+	if f.Cause == "" || f.Pipeline == "" || len(f.Kinds) != 1 {
+		return ""
+	}
+	r := &Record{}
+	r.Pipeline, r.Kind = f.Pipeline, f.Kinds[0]
+	return groupKey(r, f.Cause)
 }
 
 // states are those that a filter chooses.
@@ -72,7 +82,9 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 	and(!f.After.IsZero(), "last", ">=", up(f.After))
 	and(!f.Before.IsZero(), "last", "<", up(f.Before))
 	and(f.Replays > 0, "replays", "<", f.Replays)
-	if len(f.Kinds) == 1 {
+	if key := ofGroup(f); key != "" {
+		and(true, "grouped", "=", key)
+	} else if len(f.Kinds) == 1 {
 		and(true, "kind", "=", uint8(f.Kinds[0]))
 	}
 	return where
