@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -375,4 +376,37 @@ func TestTheTrailHasWhatAnOperationWasFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWhoWasTooLateIsToldWhoWasFaster(t *testing.T) {
+	d := withTrail(t, tabletrail.Memory())
+	d.addUser("root", "admin")
+	d.addUser("eve", "viewer")
+	for at, edits := range map[string][2][2]string{
+		"queues/q":  {{"queues/q/settings", `{"max":1}`}, {"queues/q/settings", `{"max":2}`}},
+		"users/eve": {{"users/eve/role?role=operator", ""}, {"users/eve/role?role=admin", ""}},
+	} {
+		seen := d.tag(at)
+		d.good(d.change(edits[0][0], edits[0][1], seen))
+		var p operation.Problem
+		if err := json.Unmarshal(d.change(edits[1][0], edits[1][1], seen).Body.Bytes(), &p); err != nil || p.Status != http.StatusPreconditionFailed || p.Now == nil || p.Changed == nil || p.Changed.By != "key:admin" || p.Changed.At.IsZero() {
+			t.Errorf("%s: %v, %+v", at, err, p)
+		}
+	}
+}
+
+func TestOfAnEditedJobItIsSaidWhoEditedThatOne(t *testing.T) {
+	_, s := queues(t)
+	d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Trail: tabletrail.Memory()})
+	one, other := "queues/q/job/payload?id=e0%2Fp&tenant=shop", "queues/q/job/payload?id=e1%2Fp&tenant=shop"
+	seen := d.tag(one)
+	d.good(d.change(one, "mended", seen))
+	first := d.change(one, "late", seen)
+	d.good(d.change(other, "x", "*"))
+	for _, w := range []*httptest.ResponseRecorder{first, d.change(one, "late", seen)} {
+		var p operation.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Changed == nil {
+			t.Errorf("%v, %s", err, w.Body)
+		}
+	}
 }

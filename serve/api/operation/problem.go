@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Problem is why something was not done, or not all of it: the answer of the API, in the form of
@@ -20,7 +21,14 @@ type Problem struct {
 	After    int             `json:"retry_after,omitempty"` // seconds after which the same request may succeed
 	Done     json.RawMessage `json:"done,omitempty"`        // what was done before, of a request that was done in part
 	Now      json.RawMessage `json:"now,omitempty"`         // what is there now, as reading it shows it, where a change was refused because it is another than what was read; left out where it is larger than 64 KiB
+	Changed  *Changed        `json:"changed,omitempty"`     // who changed it meanwhile, beside now; left out where it is not known
 	Errors   []Mistake       `json:"errors,omitempty"`      // what is wrong with the request, with the parameter or the part of the body that is wrong, where that is known
+}
+
+// Changed is a change that was made.
+type Changed struct {
+	By string    `json:"by"` // ada, token:ci
+	At time.Time `json:"at"`
 }
 
 // Mistake is something wrong with a request.
