@@ -19,7 +19,7 @@ var (
 	GetDeadPayload = operation.View[OneDead, operation.Payload]("getDeadPayload", "dead/{letter}/payload",
 		"Get the payload of a dead letter alone, byte for byte: as received, or as it was edited. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
 	GetDeadOriginal = operation.View[OneDead, operation.Payload]("getDeadOriginal", "dead/{letter}/original",
-		"Get the payload of a dead letter as received, byte for byte, also after an edit.").For(caller.Viewer).OfEach()
+		"Get the payload of a dead letter as received, byte for byte, also after an edit. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
 	EditDead = operation.Editing(operation.Put[DeadEdit, DeadLetter]("editDead", "dead/{letter}/payload",
 		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach(), GetDead.Description)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",

@@ -368,7 +368,7 @@ func root(t testing.TB) string {
 }
 
 // tagText says what an ETag is of.
-const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue, the role of a user. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed. The header of a read has a point and a sum of the whole answer behind it: as an If-None-Match it is of all that the answer has, as an If-Match of what can be changed."
+const tagText = "Of what can be changed: the payload of a job or of a dead letter, the settings of a queue, the role of a user. The member etag has it too, without quotes. Where something of a payload is covered for its reader, the ETag is that of what is shown: it does not tell who guesses the rest, and it stays where only the rest is changed. The header of a read has a point and a sum of the whole answer behind it, unless it is a payload alone: as an If-None-Match it is of all that the answer has, as an If-Match of what can be changed."
 
 // noneMatchText says what an If-None-Match does.
 const noneMatchText = "The ETag of an answer that its reader has: where the answer is still the same, it is 304 without a body."
@@ -408,8 +408,8 @@ func (d *describer) document(all []operation.Handler) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "Tidemill", "version": "1", "description": fmt.Sprint(
-			"The API for operators. A listing answers with one JSON object a line. Its last line is {\"whole\": {\"items\": N}}, which no item can be taken for, with looked beside items where it ends early, or {\"problem\": …} where it could not go on; one without either was cut off, unless it goes on as long as somebody listens. ",
-			"A listing with the parameters limit and cursor can be read in pages: an object with items, in next the cursor of the page after it, and in previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. ",
+			"The API for operators. A listing answers with an object: items, and as_of, when they were read. Where it has the parameters limit and cursor it is a page, of 50 where no limit is given: next is the cursor of the page after it, and previous that of the page before it. What stays is in one page, whatever comes and goes meanwhile. Other listings are whole. looked says that it ends early. ",
+			"Who asks for ", operation.LinesType, " (header Accept) gets all that matches, or as many as max says, a JSON object a line. The last line is {\"whole\": {\"items\": N}}, which no item can be taken for, with looked beside items where it ends early, or {\"problem\": …} where it could not go on; one without either was cut off, unless it goes on as long as somebody listens. limit, cursor and count are of pages, and max is of lines: the other one is refused. ",
 			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+
 				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for. ",
