@@ -49,7 +49,7 @@ type DeadFilter struct {
 	IDs []string `query:"id" kong:"-" help:"Only dead letters of these messages."`
 	Dead
 	operation.Page
-	Text   string `query:"text" help:"Only those that have this text in their cause, or in their payload where the caller may see all of it. Other filters say where to look: at least one." placeholder:"TEXT"`
+	Text   string `query:"text" looks:"all" help:"Only those that have this text in their cause, or in their payload where the caller may see all of it. Other filters say where to look: at least one." placeholder:"TEXT"`
 	State  string `query:"state" help:"Only dead letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
 	Format string `query:"format" kong:"-" help:"export: the form for other programs." enum:",export"`
 }

@@ -3,6 +3,8 @@ package operation
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -22,7 +24,8 @@ var costs = []string{"normal", "cheap", "dear"}
 func (c Cost) String() string { return costs[c] }
 
 // CostOf is what a request takes. A parameter of the tag `cost:"value=name"` changes it where it has that value; and to read
-// all lines of a listing that has pages is dear, unless it says how many or goes on for as long as somebody listens.
+// all lines of a listing that has pages is dear, unless it goes on for as long as somebody listens or says how many: but
+// with a parameter of the tag `looks:"all"` everything is looked at, however few there are to be.
 func (d *Description) CostOf(r *http.Request) Cost {
 	cost, q := d.Cost, r.URL.Query()
 	for i := range d.Params {
@@ -31,10 +34,15 @@ func (d *Description) CostOf(r *http.Request) Cost {
 			cost = costOf(name)
 		}
 	}
-	if d.Paged() && !isShort(d) && forLines(r) && !q.Has("max") && q.Get("follow") == "" {
+	if d.Paged() && !isShort(d) && forLines(r) && q.Get("follow") != "true" && (!q.Has("max") || d.looksAtAll(q)) {
 		cost = Dear
 	}
 	return cost
+}
+
+// looksAtAll says whether a query has everything looked at, in lines, whatever is found.
+func (d *Description) looksAtAll(q url.Values) bool {
+	return slices.ContainsFunc(d.Params, func(p Param) bool { return p.Field.Tag.Get("looks") == "all" && q.Get(p.Name) != "" })
 }
 
 // costOf is the cost of a name; another one is a mistake of the program.
