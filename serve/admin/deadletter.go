@@ -31,10 +31,11 @@ func (a *API) show(l *deadletter.Letter, whole bool) api.DeadLetter {
 	return out
 }
 
-// showWhole shows one dead letter with its payload, and whether that is covered.
+// showWhole shows one dead letter with its payload and the original, and whether they are covered.
 func (a *API) showWhole(ctx context.Context, l *deadletter.Letter) api.DeadLetter {
 	out := a.show(l, true)
 	out.Covered = operation.Covers(ctx, out, l.Payload)
+	out.OriginalCovered = !l.Edited.IsZero() && operation.Covers(ctx, out, l.Original)
 	return out
 }
 

@@ -114,35 +114,36 @@ type DeadEdit struct {
 
 // DeadLetter is a message that was given up.
 type DeadLetter struct {
-	Seq            int64           `json:"seq"`
-	ID             string          `json:"id"`
-	Pipeline       string          `json:"pipeline"`
-	System         string          `json:"system,omitempty"`     // whose pipeline it is
-	Partner        string          `json:"partner,omitempty"`    // that did not take it
-	Project        string          `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
-	Site           string          `json:"site,omitempty"`       // whose it is, anywhere else
-	Tenant         string          `json:"tenant,omitempty"`     // whose it is, of events of CRM
-	Type           string          `json:"type,omitempty"`
-	State          string          `json:"state"`  // held, replaying
-	Reason         string          `json:"reason"` // validation, timeout, rate_limit, partner_error, unknown
-	Kind           string          `json:"kind"`
-	Cause          string          `json:"cause"`
-	Tries          int             `json:"tries"` // failed ones, the last included
-	Replays        int             `json:"replays"`
-	First          time.Time       `json:"first_failed_at"`
-	Last           time.Time       `json:"last_failed_at"`
-	ETag           string          `json:"etag" etagOf:"payload,payload_base64"` // of its payload: what an edit\'s If-Match is compared with
-	Payload        string          `json:"payload,omitempty" covered:"payload"`
-	PayloadBase64  string          `json:"payload_base64,omitempty" covered:"payload"`
-	Covered        bool            `json:"covered,omitempty"`   // something of its payload is covered here
-	Edited         *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
-	Original       string          `json:"original_payload,omitempty" covered:"payload"`
-	OriginalBase64 string          `json:"original_payload_base64,omitempty" covered:"payload"`
-	Fields         []Field         `json:"fields,omitempty"`                // its headers, or the fields of a stream entry, as received
-	Damaged        string          `json:"damaged,omitempty"`               // its stored bytes are not those that were put
-	Row            json.RawMessage `json:"row,omitempty" covered:"payload"` // what the work had made of it, or the destination's answer
-	Attempts       []Attempt       `json:"attempts,omitempty"`              // failed tries before the last one
-	History        []Failure       `json:"history,omitempty"`               // each time it died
+	Seq             int64           `json:"seq"`
+	ID              string          `json:"id"`
+	Pipeline        string          `json:"pipeline"`
+	System          string          `json:"system,omitempty"`     // whose pipeline it is
+	Partner         string          `json:"partner,omitempty"`    // that did not take it
+	Project         string          `json:"project_id,omitempty"` // whose it is, where that is a project of analytics
+	Site            string          `json:"site,omitempty"`       // whose it is, anywhere else
+	Tenant          string          `json:"tenant,omitempty"`     // whose it is, of events of CRM
+	Type            string          `json:"type,omitempty"`
+	State           string          `json:"state"`  // held, replaying
+	Reason          string          `json:"reason"` // validation, timeout, rate_limit, partner_error, unknown
+	Kind            string          `json:"kind"`
+	Cause           string          `json:"cause"`
+	Tries           int             `json:"tries"` // failed ones, the last included
+	Replays         int             `json:"replays"`
+	First           time.Time       `json:"first_failed_at"`
+	Last            time.Time       `json:"last_failed_at"`
+	ETag            string          `json:"etag" etagOf:"payload,payload_base64"` // of its payload: what an edit\'s If-Match is compared with
+	Payload         string          `json:"payload,omitempty" covered:"payload"`
+	PayloadBase64   string          `json:"payload_base64,omitempty" covered:"payload"`
+	Covered         bool            `json:"covered,omitempty"`   // something of its payload is covered here
+	Edited          *time.Time      `json:"edited_at,omitempty"` // the payload was replaced by hand; what was received is the original
+	Original        string          `json:"original_payload,omitempty" covered:"payload"`
+	OriginalBase64  string          `json:"original_payload_base64,omitempty" covered:"payload"`
+	OriginalCovered bool            `json:"original_covered,omitempty"`      // something of the original is covered here
+	Fields          []Field         `json:"fields,omitempty"`                // its headers, or the fields of a stream entry, as received
+	Damaged         string          `json:"damaged,omitempty"`               // its stored bytes are not those that were put
+	Row             json.RawMessage `json:"row,omitempty" covered:"payload"` // what the work had made of it, or the destination's answer
+	Attempts        []Attempt       `json:"attempts,omitempty"`              // failed tries before the last one
+	History         []Failure       `json:"history,omitempty"`               // each time it died
 }
 
 // Version is the ETag.

@@ -200,6 +200,24 @@ func TestAPayloadIsEditedAndItsOriginalKept(t *testing.T) {
 	}
 }
 
+// What is covered for somebody is shown in part, and is no file: nothing leads to one.
+func TestWhatIsCoveredIsNotOfferedAsAFile(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	const letter, job = "/console/dead/delivery/1", "/console/queues/q/job?id=e3&tenant=shop"
+	w.Confirm(letter+"/edit", url.Values{"etag": {w.Hidden(w.Page(letter+"/edit"), "etag")}, "payload": {`{"n":2}`}})
+	files := func(page string) int { return strings.Count(page, `" download>`) }
+	if letters, jobs := files(w.Page(letter)), files(w.Page(job)); letters != 2 || jobs != 1 {
+		t.Fatalf("a dead letter leads to %d files, and a job to %d, want 2 and 1", letters, jobs)
+	}
+	w.Who.Rights = caller.All(caller.Viewer)
+	for _, at := range []string{letter, job} {
+		if page := w.Page(at); files(page) > 0 || !strings.Contains(page, "there is no file of it") {
+			t.Errorf("%s leads to a file that is refused: %s", at, consoletest.Text(page))
+		}
+	}
+}
+
 func TestAPayloadWithOtherEndsOfLinesIsNotEditedInAForm(t *testing.T) {
 	w := newWorld(t)
 	m := &tidemill.Message{ID: "crlf", Tenant: "shop", Payload: []byte("a\r\nb")}

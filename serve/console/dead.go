@@ -158,9 +158,9 @@ func showDeadLetter(v *page.Visit) (*page.View, error) {
 			p.Reason = r
 		}
 	}
-	p.Payload = page.NewPayload(l.Payload, l.PayloadBase64, page.DeadAddress(&l, "payload"))
+	p.Payload = page.NewPayload(l.Payload, l.PayloadBase64, page.DeadAddress(&l, "payload")).Covering(l.Covered)
 	if l.Edited != nil {
-		p.Original = page.NewPayload(l.Original, l.OriginalBase64, page.DeadAddress(&l, "original"))
+		p.Original = page.NewPayload(l.Original, l.OriginalBase64, page.DeadAddress(&l, "original")).Covering(l.OriginalCovered)
 		p.Changed = page.Difference(page.BytesOf(l.Original, l.OriginalBase64), page.BytesOf(l.Payload, l.PayloadBase64))
 	}
 	if len(l.Row) > 0 {

@@ -87,7 +87,7 @@ func showJob(v *page.Visit) (*page.View, error) {
 	p.Queue = page.Look(v, func(ctx context.Context) (api.Queue, error) {
 		return api.GetQueue.Call(ctx, v.API, &api.OneQueue{Queue: j.Queue})
 	})
-	p.Payload = page.NewPayload(j.Payload, j.PayloadBase64, page.JobAddress(&j, "payload"))
+	p.Payload = page.NewPayload(j.Payload, j.PayloadBase64, page.JobAddress(&j, "payload")).Covering(j.Covered)
 	pipeline, system, err := pipelineOf(v, j.Queue)
 	p.Explain, p.Why = page.ExplainAddress(system, j.Tenant, j.ID), whyJob(v, &j, p.Queue, whyPipeline(pipeline, err))
 	return &page.View{File: "job", Title: "Job " + page.Cut(j.ID), Section: "queues", Crumbs: append(queueCrumbs(j.Queue), page.Link{Text: "Jobs", Href: page.Address("queues", j.Queue, "jobs")}), Body: p}, nil

@@ -23,7 +23,17 @@ type Payload struct {
 	Form string // JSON, text or bytes
 	Text string // empty: it is too large to be shown, or empty
 	Size int
-	At   string // where it can be downloaded
+	At   string // where it can be downloaded; empty: nowhere
+
+	Covered bool // something of it is covered here, so that there is no file of it
+}
+
+// Covering says whether something of it is covered for who looks at it.
+func (p *Payload) Covering(covered bool) *Payload {
+	if p.Covered = covered; covered {
+		p.At = ""
+	}
+	return p
 }
 
 func BytesOf(text, base string) []byte {

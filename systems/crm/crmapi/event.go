@@ -50,7 +50,24 @@ func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err e
 		}
 	}
 	out.Attempts = attemptsOf(e, others)
+	out.Covered = operation.Covers(ctx, ofCRM, payloadOf(e))
 	return out, nil
+}
+
+// ofCRM is an answer of the system.
+var ofCRM = api.Job{System: crm.Name}
+
+// payloadOf is an event as received or edited, of whatever still has it.
+func payloadOf(e *crm.EventStatus) []byte {
+	switch {
+	case e.Dead != nil:
+		return e.Dead.Payload
+	case e.Job != nil:
+		return e.Job.Payload
+	case e.Record != nil:
+		return e.Record.Payload
+	}
+	return nil
 }
 
 // crmPayload is an event as received.
@@ -62,16 +79,8 @@ func (a *API) crmPayload(ctx context.Context, q *OneCRMEvent) (out operation.Pay
 	if err != nil {
 		return out, answer.Answerable(err)
 	}
-	var payload []byte
-	switch {
-	case e.Dead != nil:
-		payload = e.Dead.Payload
-	case e.Job != nil:
-		payload = e.Job.Payload
-	case e.Record != nil:
-		payload = e.Record.Payload
-	}
-	return operation.PayloadOf(ctx, api.Job{System: crm.Name}, q.Event, wire.Fingerprint([]byte(q.Tenant), []byte(q.Event), payload), payload)
+	payload := payloadOf(e)
+	return operation.PayloadOf(ctx, ofCRM, q.Event, wire.Fingerprint([]byte(q.Tenant), []byte(q.Event), payload), payload)
 }
 
 // othersTried is how many jobs of a tenant and type are looked at for those of one event.

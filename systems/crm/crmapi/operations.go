@@ -85,6 +85,7 @@ type CRMEvent struct {
 	Job      *api.Job        `json:"job,omitempty"`    // its first
 	Others   []api.Job       `json:"other_jobs"`       // of retries and replays, those that have not ended
 	Letter   *api.DeadLetter `json:"letter,omitempty"`
+	Covered  bool            `json:"covered,omitempty"` // something of its payload, which is alone at payload, is covered here
 }
 
 // SyncLogFilter chooses records of the sync log. Both ends of its time are included.

@@ -115,7 +115,7 @@ func showEvent(v *page.Visit) (*page.View, error) {
 	}
 	p := &eventPage{CRMEvent: e, Explain: page.ExplainAddress(crm.Name, e.Tenant, e.ID), Changes: page.LastChanges(v, e.ID)}
 	if text, base := payloadOf(&e); text != "" || base != "" {
-		p.Payload = page.NewPayload(text, base, page.Query(page.Address("crm", "event", "payload"), url.Values{"tenant": {e.Tenant}, "id": {e.ID}}))
+		p.Payload = page.NewPayload(text, base, page.Query(page.Address("crm", "event", "payload"), url.Values{"tenant": {e.Tenant}, "id": {e.ID}})).Covering(e.Covered)
 	}
 	if l := e.Letter; l != nil {
 		p.Dead = page.DeadAddress(l)

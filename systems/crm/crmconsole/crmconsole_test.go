@@ -156,6 +156,9 @@ func TestPayloadsAreCovered(t *testing.T) {
 			t.Errorf("%s shows what is covered: %s", path, said)
 		}
 	}
+	if page := w.Page(eventAt("event", "secret-word")); strings.Contains(page, `" download`) || !strings.Contains(page, "there is no file of it") {
+		t.Errorf("an event leads to a file that is refused: %s", consoletest.Text(page))
+	}
 }
 
 func TestAnEventIsRetriedByAForm(t *testing.T) {
