@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestTheDocumentIsThatOfTheOperations(t *testing.T) {
-	golden.Same(t, "openapi.json", apitest.Document(t, new(operations).all()))
+	golden.Same(t, "openapi.json", apitest.Document(t, new(operations).all(), nil))
 }
 
 // program runs the program in folders of a test's own.

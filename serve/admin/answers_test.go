@@ -23,14 +23,20 @@ type description struct {
 	mu      sync.Mutex
 	mux     *http.ServeMux
 	schemas *jsonschema.Compiler
-	several map[string]bool // patterns of operations that answer with several statuses
-	tagged  map[string]bool // patterns of operations whose answers have an ETag
+	several map[string]bool                   // patterns of operations that answer with several statuses
+	tagged  map[string]bool                   // patterns of operations whose answers have an ETag
+	ids     map[string]string                 // of operations, by their patterns
+	of      map[string]*operation.Description // by id
 }
 
+// allParts are those of an API with all operations.
+var allParts = admin.Parts{Rooms: systems.All().Rooms(nil)}
+
 var described = sync.OnceValue(func() *description {
-	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}, tagged: map[string]bool{}}
-	for _, h := range admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations() {
+	d := &description{mux: http.NewServeMux(), schemas: jsonschema.NewCompiler(), several: map[string]bool{}, tagged: map[string]bool{}, ids: map[string]string{}, of: map[string]*operation.Description{}}
+	for _, h := range admin.New(allParts).Operations() {
 		pattern := operation.Pattern(h.Description)
+		d.ids[pattern], d.of[h.ID] = h.ID, h.Description
 		d.mux.Handle(pattern, http.NotFoundHandler())
 		d.tagged[pattern] = h.Tagged()
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })
@@ -58,20 +64,55 @@ func closed(schemas map[string]any) {
 
 // answer is the schema of an answer, by its pattern, status and type.
 func (d *description) answer(pattern string, status int, kind string) (*jsonschema.Schema, error) {
-	escape := strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D", " ", "%20").Replace
-	of := "components/responses/Problem"
-	if status/100 == 2 {
-		method, path, _ := strings.Cut(pattern, " ")
-		code := strconv.Itoa(status)
-		if d.several[pattern] {
-			code = "2XX"
-		}
-		of = "paths/" + escape(strings.TrimSuffix(path, "{$}")) + "/" + strings.ToLower(method) + "/responses/" + code
+	if status/100 != 2 {
+		return d.schema("components/responses/Problem", kind)
 	}
+	code := strconv.Itoa(status)
+	if d.several[pattern] {
+		code = "2XX"
+	}
+	return d.schema(place(pattern)+"/responses/"+code, kind)
+}
+
+// place is where the document has an operation, by its pattern.
+func place(pattern string) string {
+	method, path, _ := strings.Cut(pattern, " ")
+	return "paths/" + escaped(strings.TrimSuffix(path, "{$}")) + "/" + strings.ToLower(method)
+}
+
+// escaped is a name in a pointer of JSON, in an address.
+var escaped = strings.NewReplacer("/", "~1", "{", "%7B", "}", "%7D", " ", "%20").Replace
+
+// schema is that of the content of a type, at a place.
+func (d *description) schema(of, kind string) (*jsonschema.Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.schemas.Compile("openapi.json#/" + of + "/content/" + escape(kind) + "/schema")
+	return d.schemas.Compile("openapi.json#/" + of + "/content/" + escaped(kind) + "/schema")
 }
+
+// example is the schema of the example of an operation's answer or body.
+func (d *description) example(h *operation.Description, part string) (*jsonschema.Schema, error) {
+	at, kind := place(operation.Pattern(h)), "application/json"
+	if part == "body" {
+		return d.schema(at+"/requestBody", h.Body().Name)
+	}
+	switch {
+	case h.ID == "getConfig":
+		kind = "application/yaml"
+	case h.Gives == payloadType:
+		kind = operation.PayloadType
+	case h.Events:
+		kind = operation.EventsType
+	}
+	code := "200"
+	if d.several[operation.Pattern(h)] {
+		code = "2XX"
+	}
+	return d.schema(at+"/responses/"+code, kind)
+}
+
+// payloadType is of answers that are bytes.
+var payloadType = reflect.TypeFor[operation.Payload]()
 
 // asDescribed checks an answer against openapi.json: its status, its type, and all of it, or each
 // of its lines.

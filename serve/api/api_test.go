@@ -19,7 +19,7 @@ import (
 // nothing is left out.
 func TestTheDescriptionIsThatOfTheOperations(t *testing.T) {
 	all := admin.New(admin.Parts{Rooms: systems.All().Rooms(nil)}).Operations()
-	want := apitest.Document(t, all)
+	want := apitest.Document(t, all, apitest.ReadExamples(t, "examples.json"))
 	golden.Same(t, "openapi.json", want)
 	if !golden.Update() && !bytes.Equal(api.Document, want) {
 		t.Error("what is served is not openapi.json")

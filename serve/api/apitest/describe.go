@@ -33,6 +33,7 @@ type describer struct {
 	read     map[string]bool   // packages
 	schemas  object
 	patch    bool // of a merge patch: any part of a value, and null for what is taken away
+	examples Examples
 }
 
 // partOf is how the name of a schema ends that is for a part of the other's value.
@@ -250,7 +251,7 @@ func concerned(o *operation.Description) string {
 
 // operation describes one.
 func (d *describer) operation(o *operation.Description) object {
-	done := object{"description": "Done.", "content": d.answer(o)}
+	done := object{"description": "Done.", "content": d.exemplify(o, ofAnswer, d.answer(o))}
 	if o.Tagged() {
 		done["headers"] = object{"ETag": object{"$ref": "#/components/headers/ETag"}}
 	}
@@ -270,7 +271,7 @@ func (d *describer) operation(o *operation.Description) object {
 			continue
 		}
 		if p.In == operation.InBody {
-			out["requestBody"] = object{"required": !p.Optional(), "content": object{p.Name: object{"schema": d.body(p)}}}
+			out["requestBody"] = object{"required": !p.Optional(), "content": d.exemplify(o, ofBody, object{p.Name: object{"schema": d.body(p)}})}
 			continue
 		}
 		one := object{"name": p.Name, "in": p.In, "schema": d.parameter(p)}
@@ -344,15 +345,17 @@ const keyPattern = "^[ -~]{1,255}$"
 const onceText = "Have the change made once: the same request with the same key is given the first answer again, for 24 hours, whichever instance is asked. " +
 	"While it is worked on, and where nobody knows how it ended, the answer is 409; another request with the key is refused with 422. What was refused as a whole has not used its key."
 
-// Document is the OpenAPI document of operations, of their types and of the comments in the source of
-// these.
-func Document(t testing.TB, all []operation.Handler) []byte {
+// Document is the OpenAPI document of operations, of their types, of the comments in the source of
+// these, and of examples; nil: it has none.
+func Document(t testing.TB, all []operation.Handler, examples Examples) []byte {
 	t.Helper()
-	b, err := json.MarshalIndent(newDescriber(t).document(all), "", " ")
+	d := newDescriber(t)
+	d.examples = examples
+	b, err := json.MarshalIndent(d.document(all), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(b, '\n')
+	return append(d.filled(b, all), '\n')
 }
 
 // root is the folder of the module that is tested.
