@@ -41,7 +41,7 @@ var described = sync.OnceValue(func() *description {
 		d.tagged[pattern] = h.Tagged()
 		_, d.several[pattern] = reflect.Zero(h.Gives).Interface().(interface{ Status() int })
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.Document()))
 	if err == nil {
 		closed(doc.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any))
 		err = d.schemas.AddResource("openapi.json", doc)

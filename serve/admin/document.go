@@ -16,7 +16,7 @@ import (
 
 // document describes all that this program's API does: api.Document, and those of its further systems.
 func (a *API) document() (text []byte, err error) {
-	text = api.Document
+	text = api.Document()
 	for _, more := range a.Documents {
 		if text, err = join(text, more); err != nil {
 			return nil, err

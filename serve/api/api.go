@@ -8,7 +8,6 @@ package api
 
 import (
 	"cmp"
-	_ "embed"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,11 +18,6 @@ import (
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
-
-// Document describes the API in OpenAPI 3.1.
-//
-//go:embed openapi.json
-var Document []byte
 
 // Of the instance as a whole.
 var (
