@@ -142,7 +142,7 @@ func (a *API) wantedByQueue(w *wanted, q *queue.Standing) {
 	if more := a.grown(queueSeries+q.Queue, w.now); more > 0 {
 		add(growing, w.now.Add(-grownFor), "See what holds it back: its limits, its destination, the number of workers.", "getQueue", "Queue %s grows: %d more came in than ended in the last 10 minutes.", q.Queue, more)
 	}
-	if !is.Paused && st.Waiting+st.Leased > 0 && !st.Oldest.IsZero() && w.now.Sub(st.Oldest) > tooOld {
+	if !is.Paused && (st.Waiting > 0 || st.Leased > 0 && st.Delayed == 0) && !st.Oldest.IsZero() && w.now.Sub(st.Oldest) > tooOld {
 		add(old, st.Oldest, "See what holds it back: its limits, its destination, whether anybody works on it.", "getQueue", "The oldest job of queue %s came in %v ago.", q.Queue, w.now.Sub(st.Oldest).Round(time.Minute))
 	}
 }

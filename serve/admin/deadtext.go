@@ -52,13 +52,13 @@ func (a *API) deadWith(ctx context.Context, q *api.DeadFilter, f deadletter.Filt
 func inParts(ctx context.Context, s deadletter.Store, f deadletter.Filter) iter.Seq2[*deadletter.Letter, error] {
 	return func(yield func(*deadletter.Letter, error) bool) {
 		f.Max = lettersAtOnce
-		for found := true; found; {
-			found = false
-			for l, err := range s.List(ctx, f) {
+		for n := f.Max; n == f.Max; {
+			n = 0
+			for l, err := range lettersOf(ctx, s, f) {
 				if !yield(l, err) || err != nil {
 					return
 				}
-				found, f.AfterSeq = true, l.Seq
+				n, f.AfterSeq = n+1, l.Seq
 			}
 		}
 	}

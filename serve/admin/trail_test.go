@@ -44,7 +44,7 @@ func withTrail(t *testing.T, tr trail.Trail) *desk {
 func (d *desk) trailOf(query string) (all []api.TrailEntry) {
 	d.Helper()
 	if !strings.Contains(query, "max=") { // all of it would be an export, which is an entry too
-		query += "&max=10000"
+		query += "&max=1000"
 	}
 	for _, line := range lines(d.get("audit-trail?" + query)) {
 		var e api.TrailEntry

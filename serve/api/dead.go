@@ -39,7 +39,7 @@ type Dead struct {
 	Tenant   string   `query:"tenant" json:"tenant,omitempty" help:"Only dead letters of this tenant of CRM." placeholder:"ID"`
 	Kind     []string `query:"kind" json:"kind,omitempty" help:"Only failures of these kinds, which are more exact than reasons: validation, transient, timeout, internal, unknown…" placeholder:"KIND"`
 	Reason   []string `query:"reason" json:"reason,omitempty" help:"Only these reasons: validation, timeout, rate_limit, partner_error, unknown." placeholder:"REASON"`
-	Cause    string   `query:"cause" json:"cause,omitempty" help:"Only those that died of this: the whole of a cause, in which numbers do not count, or what stands for it in a group." placeholder:"TEXT"`
+	Cause    string   `query:"cause" json:"cause,omitempty" help:"Only those that died of this: the whole of a cause, in which numbers do not count, as groups of dead letters have it." placeholder:"TEXT"`
 	Span
 	Max int `query:"max" json:"max,omitempty" help:"At most this many." short:"n"`
 }
@@ -49,7 +49,7 @@ type DeadFilter struct {
 	IDs []string `query:"id" kong:"-" help:"Only dead letters of these messages."`
 	Dead
 	operation.Page
-	Text   string `query:"text" looks:"all" help:"Only those that have this text in their cause, or in their payload where the caller may see all of it. Other filters say where to look: at least one." placeholder:"TEXT"`
+	Text   string `query:"text" looks:"all" help:"Only those that have this text in their cause, or in their payload where the caller may see all of it, byte for byte. Other filters say where to look: at least one." placeholder:"TEXT"`
 	State  string `query:"state" help:"Only dead letters that are held, or that are being replayed." enum:",held,replaying" default:"" placeholder:"held|replaying"`
 	Format string `query:"format" kong:"-" help:"export: the form for other programs." enum:",export"`
 }

@@ -44,11 +44,15 @@ func showDeadLetters(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	p.Filter.Max, p.Filter.Format = 0, ""
+	p.Active = v.Active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "cause", "text", "since", "until", "state", "id", "seq")
+	if p.Filter.Text != "" && len(p.Active) == 1 { // a text is looked for within another filter
+		v.Redirect(v.Here("since", "24h"))
+		return nil, nil
+	}
 	v.Paging(&p.Filter.Page)
 	p.Dead = page.Look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 		return api.ListDead.Page(ctx, v.API, &p.Filter)
 	})
-	p.Active = v.Active("system", "pipeline", "partner", "project", "site", "tenant", "kind", "reason", "cause", "text", "since", "until", "state", "id", "seq")
 	p.All = len(p.Active) == 0
 	q := v.Query()
 	for _, name := range []string{"cursor", "limit", "order", "done", "count", "state", "back"} {

@@ -169,6 +169,10 @@ func groupsTable(v *page.View, all []api.DeadGroup) template.HTML {
 		{Name: "Pipeline", Cell: func(c *page.Cell, g *api.DeadGroup) { c.Text(g.Pipeline) }},
 		{Name: "Reason", Cell: func(c *page.Cell, g *api.DeadGroup) { c.Text(g.Reason) }},
 		{Name: "Dead letters", Look: page.Numbers, Cell: func(c *page.Cell, g *api.DeadGroup) {
+			if g.Cause == "" { // which no filter chooses
+				c.Count(g.Count)
+				return
+			}
 			c.Link(page.Query(page.Address("dead"), url.Values{"system": {g.System}, "pipeline": {g.Pipeline}, "kind": {g.Kind}, "cause": {g.Cause}}), page.Number(g.Count), " of "+g.Pipeline+", "+g.Reason)
 		}},
 	}}

@@ -166,8 +166,10 @@ func attentionAt(a api.Attention) string {
 	switch {
 	case a.Kind == "unbalanced" || a.Kind == "unread":
 		return page.Address("books")
-	case a.Kind == "credentials" || a.Kind == "unanswered":
+	case a.Kind == "credentials":
 		return page.Address("health")
+	case a.Kind == "unanswered":
+		return page.Address(a.System)
 	case a.Kind == "old_dead_letters":
 		return page.Query(page.Address("dead"), map[string][]string{"system": {a.System}, "order": {"oldest"}})
 	case a.Queue != "":

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -86,5 +87,18 @@ func TestWhatIsRenewedDoesNotSpeak(t *testing.T) {
 	}
 	if !strings.Contains(w.Page("/console/"), `<p id="said" class="off" role="status">`) {
 		t.Error("a page that is renewed has nothing that says what matters")
+	}
+}
+
+func TestATextAloneIsLookedForInTheLastDay(t *testing.T) {
+	w := newWorld(t)
+	w.fill("")
+	rec := w.Ask("GET", "/console/dead?text=422", nil)
+	if to := rec.Header().Get("Location"); rec.Code != http.StatusSeeOther || to != "/console/dead?since=24h&text=422" {
+		t.Fatalf("answered %d, %s", rec.Code, to)
+	}
+	w.Has(w.Page("/console/dead?since=24h&text=422"), "since = 24h", "text = 422", "What has a text is changed by choosing it here")
+	if page := w.Page("/console/dead"); !strings.Contains(page, "cause=answered") {
+		t.Error("a group does not lead to its own dead letters")
 	}
 }

@@ -6,9 +6,9 @@ import "strings"
 const MaxCommon = 200
 
 // CommonCause is a cause without what differs from message to message: digits, and words of them
-// that are names of things, as UUIDs and hashes are, are #.
+// that are names of things, as UUIDs and hashes are, are #. The end of a line is \n.
 func CommonCause(cause string) string {
-	cause = strings.ToValidUTF8(cause, "\uFFFD")
+	cause = strings.ReplaceAll(strings.ToValidUTF8(cause, "\uFFFD"), "\r\n", "\n") // forms write ends of lines so
 	var b strings.Builder
 	for i := 0; i < len(cause) && b.Len() < MaxCommon; {
 		end := i

@@ -15,6 +15,7 @@ func TestACauseWithoutItsNumbers(t *testing.T) {
 		{"order deadbeef is cafe", "order deadbeef is cafe"}, // words
 		{"hash 9f86d081884c7d65: row12 of table_7", "hash #: row# of table_#"},
 		{"2026-03-01T12:00:00Z: late", "#-#-#T#:#:#Z: late"},
+		{"a line\r\nof 2\n", "a line\nof #\n"},
 		{"größer als 10 €", "größer als # €"},
 		{"broken \xff byte 1", "broken \uFFFD byte #"},
 	} {

@@ -84,7 +84,7 @@ func (p *Page) Most(most int) (int, error) {
 	case !p.asked():
 		return most, nil
 	case most > 0:
-		return 0, Refuse(http.StatusBadRequest, "max is for lines (Accept: application/x-ndjson) and limit for pages: take the one that you ask for")
+		return 0, Refuse(http.StatusBadRequest, "max is for lines (Accept: application/x-ndjson) and limit for pages: this asks for a page")
 	}
 	return p.Limit + 1, nil
 }

@@ -49,8 +49,8 @@ func AsFile(h http.Header, name string) {
 		return '_'
 	}, name)
 	if over := len(clean) - longestName; over > 0 { // its end says what it is
-		end := strings.LastIndexByte(clean, '.')
-		clean = clean[:max(end-over, 0)] + clean[end:]
+		end := max(strings.LastIndexByte(clean, '.'), 0)
+		clean = (clean[:max(end-over, 0)] + clean[end:])[:longestName]
 	}
 	h.Set("Content-Security-Policy", "sandbox")
 	h.Set("Content-Disposition", `attachment; filename="`+clean+`"`)

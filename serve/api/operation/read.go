@@ -234,6 +234,9 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 
 // fill reads a body into its field.
 func fill(f reflect.Value, body []byte) error {
+	if len(body) == 0 && f.Kind() == reflect.Slice {
+		return Refuse(http.StatusBadRequest, "the request has no body, and nothing is not taken for a payload")
+	}
 	if len(body) == 0 {
 		return Refuse(http.StatusBadRequest, "the request has no body, which would say what is asked for")
 	}
