@@ -12,6 +12,9 @@ func TestLinesThatLookAtAllAreDear(t *testing.T) {
 	for query, want := range map[string]struct{ page, lines operation.Cost }{
 		"":                            {operation.Normal, operation.Dear},
 		"max=1":                       {operation.Normal, operation.Normal},
+		"max=1000":                    {operation.Normal, operation.Normal},
+		"max=1001":                    {operation.Normal, operation.Dear},
+		"newest=100":                  {operation.Normal, operation.Normal}, // of events
 		"max=1&system=crm":            {operation.Normal, operation.Normal},
 		"max=1&text=":                 {operation.Normal, operation.Normal},
 		"max=1&system=crm&text=lamp":  {operation.Normal, operation.Dear},

@@ -25,8 +25,8 @@ var costs = []string{"normal", "cheap", "dear"}
 func (c Cost) String() string { return costs[c] }
 
 // CostOf is what a request takes. A parameter of the tag `cost:"value=name"` changes it where it has that value; and to read
-// all lines of a listing that has pages is dear, unless it goes on for as long as somebody listens or wants no more than a page may have: but
-// with a parameter of the tag `looks:"all"` everything is looked at, however few there are to be.
+// all lines of a listing that has pages is dear, unless it goes on for as long as somebody listens or wants no more than a
+// page may have: but with a parameter of the tag `looks:"all"` everything is looked at, however few there are to be.
 func (d *Description) CostOf(r *http.Request) Cost {
 	cost, q := d.Cost, r.URL.Query()
 	for i := range d.Params {
@@ -35,16 +35,20 @@ func (d *Description) CostOf(r *http.Request) Cost {
 			cost = costOf(name)
 		}
 	}
-	if d.Paged() && !isShort(d) && forLines(r) && q.Get("follow") != "true" && (!few(q.Get("max")) || d.looksAtAll(q)) {
+	if d.Paged() && !isShort(d) && forLines(r) && q.Get("follow") != "true" && (!few(q) || d.looksAtAll(q)) {
 		cost = Dear
 	}
 	return cost
 }
 
-// few says whether lines are no more than a page may have.
-func few(most string) bool {
-	n, err := strconv.Atoi(most)
-	return err == nil && 0 < n && n <= LimitsOfPages().Most
+// few says whether a query wants no more lines than a page may have.
+func few(q url.Values) bool {
+	for _, name := range []string{"max", "newest"} {
+		if n, err := strconv.Atoi(q.Get(name)); err == nil && 0 < n && n <= LimitsOfPages().Most {
+			return true
+		}
+	}
+	return false
 }
 
 // looksAtAll says whether a query has everything looked at, in lines, whatever is found.
