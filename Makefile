@@ -90,7 +90,7 @@ WITH_SERVERS = $$(grep -rl --include='*_test.go' -e internal/testenv -e rediscon
 servers: test/sdk/node_modules ## the same tests on real Redis, PostgreSQL, ClickHouse engine, Kafka, Mosquitto; every console block of the docs
 	sh scripts/need.sh shell
 	sh scripts/need.sh chromium
-	TIDEMILL_TEST_SERVERS=1 $(AGAIN) $(AFTER) servers $(WITH_SERVERS) -- -timeout 25m -p 4 -parallel 40 -count=1
+	TIDEMILL_TEST_SERVERS=1 $(AGAIN) $(AFTER) servers $(WITH_SERVERS) -- -timeout 25m -p 3 -parallel 40 -count=1
 
 # Four at once: they wait for servers and for leases, most of the time.
 faults: ## the real binary on real servers that are killed, cut off, frozen and emptied

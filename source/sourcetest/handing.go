@@ -42,7 +42,7 @@ var handing = []promise{
 func oldestFirst(b *bench) {
 	b.accept(7)
 	for at := 0; at < 7; {
-		got, err := b.try(b.src, 3, b.soon())
+		got, err := b.try(b.src, 3, b.atMost(b.soon()))
 		if err != nil {
 			b.Fatalf("receive after %d: %v", at, err)
 		}
