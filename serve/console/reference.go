@@ -51,7 +51,7 @@ type tryPage struct {
 	May    bool         // by the caller
 	Inputs []page.Input // its parameters, as they are filled in
 	CLI    string       // the command that asks for the same; empty: the form was not filled in
-	Same   string       // the request; empty with what is wrong with the form
+	Same   string       // the request; its path alone where the form does not make one
 	Wrong  *operation.Problem
 	Answer *page.Payload // of a read; nil: it was not tried
 	Cut    bool          // there is more of it than is shown
@@ -114,10 +114,7 @@ func (p *tryPage) try(v *page.Visit) {
 	}
 	p.CLI = page.Command(words...)
 	q, err := operation.Request(p.Description, fields, nil)
-	if err == nil {
-		p.Same, err = p.URL(q)
-	}
-	if p.Same = strings.TrimPrefix(p.Method+" "+p.Same, " "); err == nil && p.Reads && p.May {
+	if p.Same = page.RequestOf(p.Description, q); err == nil && p.Reads && p.May {
 		err = p.ask(v, q)
 	}
 	p.Wrong = page.Problem(err)
@@ -132,7 +129,7 @@ func (p *tryPage) ask(v *page.Visit, q any) error {
 	if p.Cut = errors.Is(err, errFull); p.Cut || errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	if rest, early := errors.AsType[*operation.Rest](err); early && rest != nil {
+	if _, early := errors.AsType[*operation.Rest](err); early {
 		p.Cut, err = true, nil
 	}
 	if err == nil {

@@ -91,7 +91,7 @@ func (d *describer) filled(doc []byte, all []operation.Handler) []byte {
 	return doc
 }
 
-// Shortened is a JSON value of which each list has at most so many elements.
+// Shortened is a JSON value, each list in it cut to so many elements.
 func Shortened(t testing.TB, value []byte, most int) []byte {
 	t.Helper()
 	in := json.NewDecoder(bytes.NewReader(value))

@@ -202,45 +202,55 @@ func (r *Rest) Error() string {
 	return "the listing goes on after " + r.Key
 }
 
+// taken are the first items of a listing, most of them at most (0: all), whether there are more, and where it ended
+// early, if it did.
+func taken(all iter.Seq2[any, error], most int) (items []any, more bool, rest *Rest, err error) {
+	items = []any{}
+	for a, err := range all {
+		if rest, early := errors.AsType[*Rest](err); early {
+			return items, false, rest, nil
+		}
+		if err != nil {
+			return nil, false, nil, err
+		}
+		if most > 0 && len(items) == most {
+			return items, true, nil, nil
+		}
+		items = append(items, a)
+	}
+	return items, false, nil, nil
+}
+
+// objectOf is a listing as an object, without cursors.
+func objectOf(items []any, rest *Rest, now time.Time) *Paged[any] {
+	out := &Paged[any]{Items: items, AsOf: now.UTC()}
+	if rest != nil {
+		out.Looked = rest.Looked
+	}
+	return out
+}
+
 // wholeOf reads all of a listing that has no pages.
 func wholeOf(all iter.Seq2[any, error], now time.Time) (*Paged[any], error) {
-	out := &Paged[any]{Items: []any{}, AsOf: now.UTC()}
-	for a, err := range all {
-		rest, early := errors.AsType[*Rest](err)
-		switch {
-		case early:
-			out.Looked = rest.Looked
-			return out, nil
-		case err != nil:
-			return nil, err
-		}
-		out.Items = append(out.Items, a)
+	items, _, rest, err := taken(all, 0)
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	return objectOf(items, rest, now), nil
 }
 
 // pageOf reads a page of a listing that yields one item more, if there is one, or a Rest.
 func pageOf(all iter.Seq2[any, error], p *Page, of []byte, now time.Time) (*Paged[any], error) {
-	out, f := &Paged[any]{Items: []any{}, AsOf: now.UTC()}, found{}
-	for a, err := range all {
-		var early bool
-		if f.rest, early = errors.AsType[*Rest](err); early {
-			out.Looked = f.rest.Looked
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if f.more = len(out.Items) == p.Limit; f.more {
-			break
-		}
-		out.Items = append(out.Items, a)
+	items, more, rest, err := taken(all, p.Limit)
+	if err != nil {
+		return nil, err
 	}
 	if p.back {
-		slices.Reverse(out.Items)
+		slices.Reverse(items)
 	}
-	if f.n = len(out.Items); f.n > 0 {
-		f.first, f.last = out.Items[0].(Keyed).PageKey(), out.Items[f.n-1].(Keyed).PageKey()
+	out, f := objectOf(items, rest, now), found{n: len(items), more: more, rest: rest}
+	if f.n > 0 {
+		f.first, f.last = items[0].(Keyed).PageKey(), items[f.n-1].(Keyed).PageKey()
 	}
 	out.Next, out.Previous = p.turns(f, of, now)
 	return out, nil

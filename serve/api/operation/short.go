@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Short is the Page of a listing of which there are never many: users, sessions. Who lists gives all of them,
-// in any order, and need not look at it: they are put in the order of their keys and cut into pages here.
+// Short is the Page of a listing that never has many items: users, sessions. Who lists gives all of them, in any
+// order, and need not look at it: they are put in the order of their keys and cut into pages here.
 type Short struct{ Page }
 
 func (*Short) short() {}
 
 type short interface{ short() }
 
-// isShort says whether a listing is one of which there are never many.
+// isShort says whether a listing never has many items.
 func isShort(d *Description) bool {
 	return reflect.PointerTo(d.Asks).Implements(reflect.TypeFor[short]())
 }

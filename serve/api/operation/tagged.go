@@ -19,8 +19,7 @@ func tagged(w http.ResponseWriter, r *http.Request, shown any, version string) e
 	if err != nil {
 		return err
 	}
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if reads {
+	if reads(r) {
 		sum := sha256.Sum256(body)
 		version += "." + hex.EncodeToString(sum[:8])
 	}
@@ -32,11 +31,13 @@ func tagged(w http.ResponseWriter, r *http.Request, shown any, version string) e
 	return nil
 }
 
+// reads says whether a request is a read.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
 // asItWas gives an answer its ETag, and says so to a read that has that one already.
 func asItWas(w http.ResponseWriter, r *http.Request, tag string) bool {
 	w.Header().Set("ETag", tag)
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if reads && isOne(tag, r.Header.Values(IfNoneMatch)) {
+	if reads(r) && isOne(tag, r.Header.Values(IfNoneMatch)) {
 		w.WriteHeader(http.StatusNotModified)
 		return true
 	}

@@ -178,12 +178,17 @@ func (v *Visit) Back(or string) string {
 }
 
 // Request is how the API is asked the same.
-func Request[Q, A any](o operation.Operation[Q, A], q *Q) string {
-	u, err := o.URL(q)
-	if err != nil {
-		return o.Method + " " + operation.Prefix + o.Path
+func Request[Q, A any](o operation.Operation[Q, A], q *Q) string { return RequestOf(o.Description, q) }
+
+// RequestOf is Request where the types are not known: q is a pointer to a request; nil: none could be made.
+func RequestOf(d *operation.Description, q any) string {
+	at := operation.Full(d)
+	if q != nil {
+		if u, err := d.URL(q); err == nil {
+			at = u
+		}
 	}
-	return o.Method + " " + u
+	return d.Method + " " + at
 }
 
 // Command is a line for a shell.
