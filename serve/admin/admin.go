@@ -194,12 +194,13 @@ func New(p Parts) *API {
 			}
 			a.mux.HandleFunc(operation.Pattern(h.Description), timed.of(h.Description, shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
-				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, h.Role}), r.System))
+				needed, what := h.Needs(req)
+				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, needed.Role}), r.System))
 				if err := a.admit(w, req, h.Description); err != nil {
 					a.fail(w, req, err)
 					return
 				}
-				if err := a.may(who, h.Description); err != nil {
+				if err := a.may(who, needed, what); err != nil {
 					a.refusedBy(req, h.Description, err)
 					a.fail(w, req, err)
 					return
@@ -235,17 +236,17 @@ func shrunk(d *operation.Description, do http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// may says why a caller may not do something; nil: they may.
-func (a *API) may(who caller.Caller, d *operation.Description) error {
+// may says why a caller may not do something, which people call what; nil: they may.
+func (a *API) may(who caller.Caller, d *operation.Description, what string) error {
 	switch {
 	case d.May(who.Rights) && d.Fresh && !who.Fresh(a.now(), operation.FreshFor):
 		return operation.NeedLogin(d.ID)
 	case d.May(who.Rights):
 		return nil
 	case who.Rights == (caller.Rights{}):
-		return operation.Refuse(http.StatusUnauthorized, "nobody is logged in: %s needs the role %v", d.ID, d.Role)
+		return operation.Refuse(http.StatusUnauthorized, "nobody is logged in: %s needs the role %v", what, d.Role)
 	}
-	return d.Forbid(d.ID, who)
+	return d.Forbid(what, who)
 }
 
 // Operations are all that the API does.

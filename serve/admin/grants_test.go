@@ -24,20 +24,20 @@ import (
 
 // reading are requests that read whatever there is.
 var reading = []string{"status", "audit", "overview", "history", "instances", "config", "doctor", "projects", "openapi.json", "openapi.yaml", "me", "me/sessions", "changes?max=50", "live",
-	"dead", "dead?limit=50&count=bounded", "dead?format=export", "dead?order=newest&limit=3&count=bounded", "dead/groups", "dead/same", "dead/1", "dead/5", "dead/70", "queues", "owners", "owners/none",
+	"dead", "dead?max=1000", "dead?limit=50&count=bounded", "dead?format=export", "dead?order=newest&limit=3&count=bounded", "dead/groups", "dead/same", "dead/1", "dead/5", "dead/70", "queues", "owners", "owners/none",
 	"operations", "operations?limit=50", "operations?state=active&limit=1&order=newest", "find?q=same", "find?q=1", "find?q=5", "find?q=70", "find?q=nothing", "find/scan?q=a", "find/scan?q=payload", "audit-trail"}
 
 // naming are requests for what is called so.
 func naming(of thing, op *bulk.Operation) []string {
 	q, e := url.PathEscape(of.queue), url.QueryEscape(of.queue)
 	word := url.QueryEscape(of.word)
-	all := []string{"queues/" + q, "queues/" + q + "/jobs", "queues/" + q + "/job?id=same", "dead?pipeline=" + e, "dead?limit=5&count=bounded&pipeline=" + e, "dead/" + url.PathEscape(of.word+"-1"), "dead/" + url.PathEscape(of.word+"-1") + "?pipeline=" + e,
+	all := []string{"queues/" + q, "queues/" + q + "/jobs", "queues/" + q + "/job?id=same", "dead?max=99&pipeline=" + e, "dead?limit=5&count=bounded&pipeline=" + e, "dead/" + url.PathEscape(of.word+"-1"), "dead/" + url.PathEscape(of.word+"-1") + "?pipeline=" + e,
 		"history/queue:" + q, "history/pipeline:" + q, "operations/" + op.ID, "stream?topic=queue:" + e, "stream?topic=pipeline:" + e, "find/scan?q=x&queue=" + e}
 	if of.system != "" {
-		all = append(all, "audit?system="+of.system, "dead?system="+of.system, "find?q=same&system="+of.system, "explain?id=same&system="+of.system, "live?system="+of.system, "stream?topic=live:system%3D"+of.system)
+		all = append(all, "audit?system="+of.system, "dead?max=99&system="+of.system, "find?q=same&system="+of.system, "explain?id=same&system="+of.system, "live?system="+of.system, "stream?topic=live:system%3D"+of.system)
 	}
 	if of.system == delivery.Name {
-		all = append(all, "dead?partner="+word, "history/partner:"+url.PathEscape(of.word), "stream?topic=partner:"+word)
+		all = append(all, "dead?max=99&partner="+word, "history/partner:"+url.PathEscape(of.word), "stream?topic=partner:"+word)
 	}
 	return all
 }
@@ -209,7 +209,7 @@ func TestPayloadsAreShownOfTheSystemsOfAnOperator(t *testing.T) {
 		const grant = "viewer operator:crm"
 		of, other := things[0], things[1]
 		own, foreign := "payload of "+of.word, "payload of "+other.word
-		for _, path := range []string{"dead?tenant=%s", "dead?limit=50&tenant=%s", "dead?format=export&tenant=%s", "queues/%q/jobs", "queues/%q/jobs?limit=9", "queues/%q/job?id=%s-0"} {
+		for _, path := range []string{"dead?max=99&tenant=%s", "dead?limit=50&tenant=%s", "queues/%q/jobs", "queues/%q/jobs?limit=9", "queues/%q/job?id=%s-0"} {
 			for _, k := range []struct {
 				thing
 				text string

@@ -37,12 +37,6 @@ func changes(d *operation.Description) bool {
 	return d.Method != http.MethodGet && !d.Ingest && !d.Reads
 }
 
-// exports says whether a request takes things away: all that match, or in the form for other programs. The trail has
-// that too.
-func exports(d *operation.Description, r *http.Request) bool {
-	return d.Exports && (r.URL.Query().Get("format") == "export" || d.CostOf(r) == operation.Dear)
-}
-
 // entryFor is the entry of a request. Of its parameters it has those that the operation has: others are
 // refused, and what is in them is not known.
 func (a *API) entryFor(r *http.Request, d *operation.Description) trail.Entry {
@@ -87,7 +81,7 @@ func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
 func (a *API) trailed(w http.ResponseWriter, r *http.Request, d *operation.Description, do func(http.ResponseWriter, *http.Request) error) error {
 	if changes(d) {
 		defer a.standing.changed()
-	} else if !exports(d, r) {
+	} else if !d.TakesAway(r) {
 		return do(w, r)
 	}
 	if a.Trail == nil {
@@ -168,7 +162,7 @@ func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // refusedBy writes a change that a caller has no right to.
 func (a *API) refusedBy(r *http.Request, d *operation.Description, err error) {
-	if who := caller.From(r.Context()); a.Trail != nil && changes(d) && who.Rights != (caller.Rights{}) {
+	if who := caller.From(r.Context()); a.Trail != nil && (changes(d) || d.TakesAway(r)) && who.Rights != (caller.Rights{}) {
 		a.wrote(r, a.entryFor(r, d), endOf(r.Context(), d, 0, err))
 	}
 }

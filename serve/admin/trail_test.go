@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -117,6 +118,32 @@ func TestTheTrailHasExports(t *testing.T) {
 	}
 	if want := []string{"listDead format=export&limit=10&pipeline=p done", "listDead pipeline=p done", "listAuditTrail who=ada done"}; !slices.Equal(got, want) {
 		t.Errorf("the trail has %q, want %q", got, want)
+	}
+}
+
+// TestExportsAreForOperators holds that a viewer sees pages and takes no listing away, and that the trail has who tried.
+func TestExportsAreForOperators(t *testing.T) {
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Message: &tidemill.Message{ID: "1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Letters: letters, Trail: tabletrail.Memory()})
+	for _, path := range []string{"dead?limit=1000", "dead?max=1000"} {
+		d.good(d.ofRole(caller.Viewer, path))
+	}
+	for path, what := range map[string]string{"dead": "all of listDead", "dead?max=1001": "all of listDead", "dead?limit=10&format=export": "listDead with format=export", "dead?max=2&format=export": "listDead with format=export"} {
+		refused(t, d.ofRole(caller.Viewer, path), http.StatusForbidden, what)
+		d.good(d.ofRole(caller.Operator, path))
+	}
+	outcomes := map[string]int{}
+	for _, e := range d.trailOf("") {
+		outcomes[e.Who+" "+e.Operation+" "+e.Outcome]++
+	}
+	if want := map[string]int{"ada listDead refused": 4, "ada listDead done": 4}; !maps.Equal(outcomes, want) {
+		t.Errorf("the trail has %v, want %v", outcomes, want)
 	}
 }
 

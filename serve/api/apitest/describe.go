@@ -260,6 +260,9 @@ func (d *describer) operation(o *operation.Description) object {
 	if o.Fresh {
 		out["x-fresh-login"] = true
 	}
+	if o.Exports {
+		out["x-export"] = true
+	}
 	var parameters []any
 	for i := range o.Params {
 		p := &o.Params[i]
@@ -416,6 +419,7 @@ func (d *describer) document(all []operation.Handler) object {
 			"What a POST without a body asks may come in its form too. Parameters, fields of a body and values that are not known are refused, with the nearest that there is. ",
 			"The member x-role of an operation is the role that it needs: an operator may do what a viewer may, and an admin everything. "+
 				"The member x-systems says for which systems it has to be: for the one that is named, for all, or each: the operation shows and changes what is of the systems that it is for. ",
+			"With the member x-export all lines of a listing, or its format=export, are an export, which is for operators and in the audit trail; pages, and up to 1000 lines (max), are not. An exact count is for operators too. ",
 			"The member x-cost is what it takes: cheap, normal or dear. A caller has one dear request done at a time, and an instance four, as admin.rates sets it; so is one that asks for an exact count, or for all lines of a listing that can be read in pages. ",
 			"Each caller has so many reads and changes a second; the fields RateLimit-Policy and RateLimit of an answer say how many are left, and one too many is answered 429 with Retry-After.")},
 		"servers":  []any{object{"url": "/"}},

@@ -35,10 +35,15 @@ func (d *Description) CostOf(r *http.Request) Cost {
 			cost = costOf(name)
 		}
 	}
-	if d.Paged() && !isShort(d) && forLines(r) && q.Get("follow") != "true" && (!few(q) || d.looksAtAll(q)) {
+	if d.inLines(r) && (!few(q) || d.looksAtAll(q)) {
 		cost = Dear
 	}
 	return cost
+}
+
+// inLines says whether a request is for lines of a listing that may be long, and not for what comes from now on.
+func (d *Description) inLines(r *http.Request) bool {
+	return d.Paged() && !isShort(d) && forLines(r) && r.URL.Query().Get("follow") != "true"
 }
 
 // few says whether a query wants no more lines than a page may have.

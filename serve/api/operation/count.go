@@ -2,10 +2,7 @@ package operation
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // How a page is counted.
@@ -30,24 +27,6 @@ type Count struct {
 // Counter counts what a request's filter chooses, whatever its page: up to most, or all where that
 // is 0. Beside an error it says how many it has counted by then.
 type Counter[Q any] func(ctx context.Context, q *Q, most int) (int, error)
-
-// mayCount refuses a count that is not made.
-func (p *Page) mayCount(ctx context.Context, d *Description, counted bool) error {
-	needed := *d
-	needed.Role = max(d.Role, caller.Operator)
-	if own := systemOf(ctx); own != "" {
-		needed.System = own
-	}
-	switch {
-	case p.Count == "" || p.Count == "none":
-		return nil
-	case !counted:
-		return Refuse(http.StatusBadRequest, "this listing is not counted: leave count out")
-	case p.Count == countExact && !needed.May(caller.From(ctx).Rights):
-		return Refuse(http.StatusForbidden, "count=exact is for the role %v: ask for count=bounded", caller.Operator)
-	}
-	return nil
-}
 
 // counted counts, for as long as that may take; nil: nobody asked for it.
 func counted(ctx context.Context, p *Page, count func(context.Context, int) (int, error)) *Count {

@@ -1,0 +1,36 @@
+package operation
+
+import (
+	"net/http"
+
+	"github.com/tidemill/tidemill/serve/caller"
+)
+
+// TakesAway says whether a request takes away what a listing has of people: all that match, or in the form for other
+// programs. The audit trail has each such request.
+func (d *Description) TakesAway(r *http.Request) bool {
+	return d.Exports && (asExport(r) || d.inLines(r) && !few(r.URL.Query()))
+}
+
+func asExport(r *http.Request) bool { return r.URL.Query().Get("format") == "export" }
+
+// Needs is the operation as a request needs it, and what people call that: to take away what a listing has of people,
+// and to have all of a listing counted, is for operators, whoever may see its pages.
+func (d *Description) Needs(r *http.Request) (*Description, string) {
+	what := ""
+	switch {
+	case d.Role >= caller.Operator:
+		return d, d.ID
+	case d.Exports && asExport(r):
+		what = d.ID + " with format=export"
+	case d.TakesAway(r):
+		what = "reading all of " + d.ID + ", and not a page or up to 1000 lines (max=1000),"
+	case d.Paged() && r.URL.Query().Get("count") == countExact:
+		what = d.ID + " with count=exact, and not count=bounded,"
+	default:
+		return d, d.ID
+	}
+	own := *d
+	own.Role = caller.Operator
+	return &own, what
+}
