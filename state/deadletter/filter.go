@@ -18,7 +18,7 @@ type Filter struct {
 	State            State
 	Kinds            []tidemill.Kind
 	NotKinds         []tidemill.Kind
-	Cause            string    // of a [Group]; those that are counted in none are not found by it
+	Cause            string    // of a [Group], as CommonCause makes it: of those too that are counted in none
 	IDs              []string  // message ids; with Seqs at most MaxIDs
 	Seqs             []int64   // numbers, found without reading other dead letters
 	After            time.Time // last died at or after

@@ -147,11 +147,61 @@ var groupCases = []testcase{
 		if got := f.groups(t); len(got) != deadletter.MaxGroups+1 || got[deadletter.MaxGroups] != "3 other" {
 			t.Fatalf("%d groups, the last %q", len(got), got[len(got)-1])
 		}
+		last := ls[len(ls)-1]
+		for _, by := range []deadletter.Filter{{Cause: last.Cause}, {Cause: last.Cause, Pipeline: "p"}, {Cause: last.Cause, Pipeline: "p", Kinds: []tidemill.Kind{tidemill.Partner}},
+			{Cause: last.Cause, Kinds: []tidemill.Kind{tidemill.Partner, tidemill.Timeout}, Back: true, Max: 5}, {Cause: last.Cause, IDs: []string{ls[0].Message.ID, last.Message.ID}}} {
+			found := f.list(t, by)
+			if n, err := f.Store.Count(t.Context(), by); len(found) != 1 || found[0].ID != last.Message.ID || n != 1 || err != nil {
+				t.Errorf("by %+v: found %d, counted %d, %v", by, len(found), n, err)
+			}
+		}
 		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{}); n != len(ls) || err != nil {
 			t.Fatal(n, err)
 		}
 		f.grouped(t)
 		f.put(t, f.died("again", 1, "answered 500"))
 		f.grouped(t, "1 p partner_error answered #")
+	}},
+	{name: "moves the dead letters of a cause that has no group of its own, and no others", reason: "what was mended for the 501st cause too is replayed, and nothing else", do: func(t *testing.T, f fixture) {
+		causes := func(i int) string { return fmt.Sprintf("cause %c%c", 'a'+i/26, 'a'+i%26) }
+		var ls []tidemill.DeadLetter
+		for i := range deadletter.MaxGroups {
+			ls = append(ls, f.died(fmt.Sprint("id", i), uint64(i), causes(i)))
+		}
+		f.put(t, ls...)
+		f.put(t, f.died("a", 1001, "no route"), f.died("b", 1002, "no key"), f.died("c", 1003, "no route"), f.died("d", 1004, "no route"), f.died("e", 1005, "no route"))
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{IDs: []string{"id7"}}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		f.put(t, f.died("g", 1006, "no route")) // the group that there is room for now
+		by := deadletter.Filter{Pipeline: "p", Kinds: []tidemill.Kind{tidemill.Partner}, Cause: "no route"}
+		f.replay(t, deadletter.Filter{Pipeline: "p", Kinds: by.Kinds, Cause: "no route", Max: 2}, 2)
+		s := f.Store.Open("p")
+		ms := receive(t, s, 2)
+		if ms[0].ID != "a" || ms[1].ID != "c" {
+			t.Errorf("replayed %s and %s", ms[0].ID, ms[1].ID)
+		}
+		settle(t, s, ms[0], delivered, tidemill.Applied)
+		settle(t, s, ms[1], dead, tidemill.Applied) // of another cause
+		var ids []string
+		for _, l := range f.list(t, by) {
+			ids = append(ids, l.ID)
+		}
+		if got := strings.Join(ids, " "); got != "d e g" {
+			t.Errorf("found %q", got)
+		}
+		if n, err := f.Store.Delete(t.Context(), by); n != 3 || err != nil {
+			t.Errorf("discarded %d, %v", n, err)
+		}
+		if found := f.list(t, deadletter.Filter{IDs: []string{"a", "b", "c", "d", "e", "g"}}); len(found) != 2 || found[0].ID != "b" || found[1].ID != "c" {
+			t.Errorf("left are %d", len(found))
+		}
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{Cause: "no key"}); n != 1 || err != nil {
+			t.Errorf("discarded %d, %v", n, err)
+		}
+		if n, err := f.Store.Delete(t.Context(), deadletter.Filter{}); n != deadletter.MaxGroups || err != nil {
+			t.Fatal(n, err)
+		}
+		f.grouped(t)
 	}},
 }

@@ -37,7 +37,13 @@ func set[T comparable](list []T) map[T]bool {
 // match says whether a dead letter that the table found is one of the filter.
 func (q *search) match(r *Record) bool {
 	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) &&
-		(q.Cause == "" || ofGroup(&q.Filter) != "" || r.group == groupKey(r, q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
+		(q.Cause == "" || ofGroup(&q.Filter) != "" || r.diedOf(q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
+}
+
+// diedOf says whether a dead letter, of which the key of its group was read, died of a common cause.
+func (r *Record) diedOf(cause string) bool {
+	of := groupKey(r, cause)
+	return r.group == of || r.group == outsideKey(of)
 }
 
 // decided says whether the table decides all of a filter.
@@ -83,7 +89,8 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 	and(!f.Before.IsZero(), "last", "<", up(f.Before))
 	and(f.Replays > 0, "replays", "<", f.Replays)
 	if key := ofGroup(f); key != "" {
-		and(true, "grouped", "=", key)
+		and(true, "grouped", ">=", key)
+		and(true, "grouped", "<=", outsideKey(key))
 	} else if len(f.Kinds) == 1 {
 		and(true, "kind", "=", uint8(f.Kinds[0]))
 	}

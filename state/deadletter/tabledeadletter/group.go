@@ -5,16 +5,20 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/table"
 )
 
 // The keys of groups begin with what no name begins with. The group of those that are in no other
-// has no kind.
+// has no kind. The others end with inGroup. A dead letter for whose group there was no room keeps the
+// key of that one with outside as its end: it is found by its cause like the others.
 const (
 	ofGroups  = "\xfc"
 	otherKind = "\xff"
+	inGroup   = "\x00"
+	outside   = "\x01"
 )
 
 func otherKey(pipeline string) string { return string(part([]byte(ofGroups), pipeline)) + otherKind }
@@ -29,7 +33,18 @@ func groupOf(r *Record) *Record {
 
 // groupKey is the key of the group that a dead letter is in, if it died of a cause.
 func groupKey(r *Record, cause string) string {
-	return string(part(append(part([]byte(ofGroups), r.Pipeline), byte(r.Kind)), cause))
+	return string(part(append(part([]byte(ofGroups), r.Pipeline), byte(r.Kind)), cause)) + inGroup
+}
+
+// outsideKey is what a dead letter has that would be in a group if there were room for that.
+func outsideKey(of string) string { return of[:len(of)-len(inGroup)] + outside }
+
+// countedIn is the key of the group that counts a dead letter.
+func countedIn(r *Record) string {
+	if strings.HasSuffix(r.group, outside) {
+		return otherKey(r.Pipeline)
+	}
+	return r.group
 }
 
 // grouping is how groups change in a transaction, by their keys.
@@ -49,10 +64,10 @@ func (g grouping) at(key string) *joining {
 	return g[key]
 }
 
-// leave takes a dead letter out of its group, which was read.
+// leave takes a dead letter out of its group, which was read, as was its pipeline.
 func (g grouping) leave(r *Record) {
 	if r.group != "" {
-		g.at(r.group).left++
+		g.at(countedIn(r)).left++
 		r.group = ""
 	}
 }
@@ -122,7 +137,7 @@ func (g grouping) begin(j *joining, b *books) {
 	other.group = &Record{}
 	other.group.Pipeline = j.group.Pipeline
 	for _, r := range j.joined {
-		r.group = otherKey(r.Pipeline)
+		r.group = outsideKey(r.group)
 	}
 	other.joined, j.joined = append(other.joined, j.joined...), nil
 }

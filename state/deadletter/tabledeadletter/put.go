@@ -138,6 +138,7 @@ func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int,
 	page = slices.DeleteFunc(page, func(r *Record) bool { return again[r.key] != nil })
 	page = page[:min(n, len(page))]
 	for _, r := range page {
+		r.Pipeline = pipeline
 		groups.leave(r)
 	}
 	return len(page), remove(tx, page)

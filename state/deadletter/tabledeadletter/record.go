@@ -27,7 +27,7 @@ type Record struct {
 	history []byte
 	message []byte // all of it but its name and its payload
 	books   books
-	group   string // the key of its group; empty: it is in none
+	group   string // the key of its group, which may be one that does not exist: see outside; empty: it has none
 	cause   string // of a group
 	size    uint64 // of a group: its dead letters
 }
