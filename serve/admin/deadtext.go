@@ -12,18 +12,17 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
-// Bounds of a page of dead letters that have a text: what is looked at beside them.
-const (
-	lettersLooked   = 10_000
-	lettersLookTime = 200 * time.Millisecond
-	lettersAtOnce   = 500
-)
+// lettersLooked bounds a page of dead letters that have a text.
+var lettersLooked = lookBound{10_000, 200 * time.Millisecond}
+
+// lettersAtOnce is how many dead letters are read at once to be looked at.
+const lettersAtOnce = 500
 
 // deadWith lists dead letters that have a text. A page ends early after many that do not have it, and says
 // where it goes on.
 func (a *API) deadWith(ctx context.Context, q *api.DeadFilter, f deadletter.Filter, stores []deadletter.Store, most int) iter.Seq2[api.ListedDead, error] {
 	return func(yield func(api.ListedDead, error) bool) {
-		n, looked, began := 0, 0, a.Now()
+		n, look := 0, lettersLooked.begin(a.Now)
 		text := []byte(q.Text)
 		for _, s := range stores {
 			for l, err := range inParts(ctx, s, f) {
@@ -37,8 +36,8 @@ func (a *API) deadWith(ctx context.Context, q *api.DeadFilter, f deadletter.Filt
 					}
 					continue
 				}
-				if looked++; q.Limit > 0 && (looked >= lettersLooked || a.Now().Sub(began) >= lettersLookTime) { // lines are all that match
-					yield(api.ListedDead{}, &operation.Rest{Key: a.keyOf(s, l), Looked: looked})
+				if q.Limit > 0 && look.enough(1) { // lines are all that match
+					yield(api.ListedDead{}, look.rest(a.keyOf(s, l)))
 					return
 				}
 			}

@@ -53,21 +53,19 @@ func (a *API) jobs(ctx context.Context, q *api.JobFilter) (iter.Seq2[api.Job, er
 	}
 	f.State, f.After, f.Back = queue.State(q.State), markAt(q.After()), q.Back()
 	if q.Limit > 0 { // lines are all that match, however many are looked at
-		f.Look = jobsLooked / 10
+		f.Look = jobsLooked.most / 10
 	}
 	return a.listed(ctx, f), nil
 }
 
-const (
-	jobsLooked   = 10_000                // jobs that a page looks at beside those that it shows
-	jobsLookTime = 40 * time.Millisecond // after which it looks at no more: of the 100 that a list may take
-)
+// jobsLooked bounds a page of jobs, which may take 100 ms.
+var jobsLooked = lookBound{10_000, 40 * time.Millisecond}
 
 // listed lists the jobs of a filter. If that has a Look, the listing goes on behind each rest, until so
 // many were looked at, or for so long, as a page may.
 func (a *API) listed(ctx context.Context, f queue.Filter) iter.Seq2[api.Job, error] {
 	return func(yield func(api.Job, error) bool) {
-		f, began, looked, left := f, a.Now(), 0, f.Max
+		f, look, left := f, jobsLooked.begin(a.Now), f.Max
 		for {
 			var rest *queue.Rest
 			for j, err := range a.Queues.List(ctx, f) {
@@ -88,9 +86,8 @@ func (a *API) listed(ctx context.Context, f queue.Filter) iter.Seq2[api.Job, err
 			if rest == nil || f.Max > 0 && left == 0 {
 				return
 			}
-			looked += rest.Looked
-			if looked >= jobsLooked || a.Now().Sub(began) >= jobsLookTime {
-				yield(api.Job{}, &operation.Rest{Key: positionOf(rest.After), Looked: looked})
+			if look.enough(rest.Looked) {
+				yield(api.Job{}, look.rest(positionOf(rest.After)))
 				return
 			}
 			f.After, f.Max = rest.After, left

@@ -101,6 +101,15 @@ func Text(b []byte) (plain, base string) {
 	return "", base64.StdEncoding.EncodeToString(b)
 }
 
+// Bytes are those that Text shows.
+func Bytes(plain, base string) []byte {
+	if plain == "" && base != "" {
+		b, _ := base64.StdEncoding.DecodeString(base) // Text wrote it
+		return b
+	}
+	return []byte(plain)
+}
+
 // When is a time that may not have been.
 func When(t time.Time) *time.Time {
 	if t.IsZero() {

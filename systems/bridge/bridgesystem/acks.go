@@ -12,8 +12,8 @@ import (
 // published for ever, and the books balance all the same.
 func notes(b *bridge.Bridge) (notes []string) {
 	s := b.Stats()
-	if u := s.Unanswered; u.Entries > 0 {
-		notes = append(notes, unanswered(u))
+	if text := unanswered(s.Unanswered); text != "" {
+		notes = append(notes, text)
 	}
 	if is := b.Pipeline.Stats(); is.Paced {
 		notes = append(notes, fmt.Sprintf("publishing waits for acks: the receiver is slower than the stream, %d entries are out without one", is.Awaited))
@@ -33,28 +33,31 @@ func notes(b *bridge.Bridge) (notes []string) {
 	return notes
 }
 
+// unanswered says what was published often without an ack; empty: nothing.
 func unanswered(u bridge.Unanswered) string {
+	if u.Entries == 0 {
+		return ""
+	}
 	return fmt.Sprintf("entries published %d times or more and without an ack: %d; %s was published %d times", bridge.ManyTimes, u.Entries, u.ID, u.Times)
 }
 
 // wantsAcks is the same as a sentence; empty: there are none.
 func wantsAcks(u bridge.Unanswered) string {
-	switch u.Entries {
-	case 0:
+	text := unanswered(u)
+	if text == "" {
 		return ""
-	case 1:
-		return fmt.Sprintf("The receiver of bridge does not acknowledge an entry: %s was published %d times.", u.ID, u.Times)
 	}
-	return fmt.Sprintf("The receiver of bridge does not acknowledge %d entries, each published %d times or more, as %s.", u.Entries, bridge.ManyTimes, u.ID)
+	return "The receiver of bridge does not acknowledge: " + text + "."
 }
 
 // checkAcks is what the doctor says of them.
 func checkAcks(b *bridge.Bridge, topic string) preflight.Finding {
 	s := b.Stats()
+	unanswered := unanswered(s.Unanswered)
 	counts := fmt.Sprintf("since the start %d taken, %d refusals, %d not pending, %d no acks", s.Acked, s.Refused, s.Unknown, s.Garbage)
 	switch {
-	case s.Unanswered.Entries > 0:
-		return system.Finding("acks", preflight.Warn, unanswered(s.Unanswered)+"; "+counts,
+	case unanswered != "":
+		return system.Finding("acks", preflight.Warn, unanswered+"; "+counts,
 			`does the receiver run, and does it publish {"id":"…","ack":true} to `+topic+`, with the id of redis.payload.id in the message?`)
 	case s.Garbage > 0:
 		return system.Finding("acks", preflight.Warn, counts, `an ack is {"id":"…","ack":true} or {"ids":["…"],"ack":true}: who publishes something else to `+topic+"?")

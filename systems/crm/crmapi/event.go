@@ -22,7 +22,8 @@ func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err e
 	if err != nil {
 		return out, answer.Answerable(err)
 	}
-	out = CRMEvent{Tenant: q.Tenant, ID: q.Event, State: crmingest.StateOf(e), Others: []api.Job{}}
+	out = whereIs(e)
+	out.Tenant, out.ID, out.State, out.Others = q.Tenant, q.Event, crmingest.StateOf(e), []api.Job{}
 	others, err := a.otherJobs(ctx, q.Tenant, q.Event, e)
 	if err != nil {
 		return out, err
@@ -33,6 +34,13 @@ func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err e
 	if len(others) > 0 && (out.State == crmingest.Failed || out.State == crmingest.Dead) {
 		out.State = crmingest.Retrying
 	}
+	out.Attempts = attemptsOf(e, others)
+	out.Covered = operation.Covers(ctx, ofCRM, out.bytes())
+	return out, nil
+}
+
+// whereIs shows what has an event: its dead letter, its job, its record.
+func whereIs(e *crm.EventStatus) (out CRMEvent) {
 	if l := e.Dead; l != nil {
 		shown := answer.DeadLetter(l, true)
 		shown.Tenant = l.Tenant
@@ -49,26 +57,27 @@ func (a *API) crmEvent(ctx context.Context, q *OneCRMEvent) (out CRMEvent, err e
 			out.Received = answer.When(rec.Created)
 		}
 	}
-	out.Attempts = attemptsOf(e, others)
-	out.Covered = operation.Covers(ctx, ofCRM, payloadOf(e))
-	return out, nil
+	return out
 }
+
+// Payload is the event as received or edited, of whatever still has it: as text, or in base64 where it is none.
+func (e *CRMEvent) Payload() (text, base string) {
+	switch {
+	case e.Letter != nil:
+		return e.Letter.Payload, e.Letter.PayloadBase64
+	case e.Job != nil:
+		return e.Job.Payload, e.Job.PayloadBase64
+	case e.Record != nil:
+		return e.Record.Payload, e.Record.PayloadBase64
+	}
+	return "", ""
+}
+
+// bytes are the same, as they came.
+func (e *CRMEvent) bytes() []byte { return answer.Bytes(e.Payload()) }
 
 // ofCRM is an answer of the system.
 var ofCRM = api.Job{System: crm.Name}
-
-// payloadOf is an event as received or edited, of whatever still has it.
-func payloadOf(e *crm.EventStatus) []byte {
-	switch {
-	case e.Dead != nil:
-		return e.Dead.Payload
-	case e.Job != nil:
-		return e.Job.Payload
-	case e.Record != nil:
-		return e.Record.Payload
-	}
-	return nil
-}
 
 // crmPayload is an event as received.
 func (a *API) crmPayload(ctx context.Context, q *OneCRMEvent) (out operation.Payload, err error) {
@@ -79,7 +88,8 @@ func (a *API) crmPayload(ctx context.Context, q *OneCRMEvent) (out operation.Pay
 	if err != nil {
 		return out, answer.Answerable(err)
 	}
-	payload := payloadOf(e)
+	is := whereIs(e)
+	payload := is.bytes()
 	return operation.PayloadOf(ctx, ofCRM, q.Event, wire.Fingerprint([]byte(q.Tenant), []byte(q.Event), payload), payload)
 }
 

@@ -114,7 +114,7 @@ func showEvent(v *page.Visit) (*page.View, error) {
 		return nil, err
 	}
 	p := &eventPage{CRMEvent: e, Explain: page.ExplainAddress(crm.Name, e.Tenant, e.ID), Changes: page.LastChanges(v, e.ID)}
-	if text, base := payloadOf(&e); text != "" || base != "" {
+	if text, base := e.Payload(); text != "" || base != "" {
 		p.Payload = page.NewPayload(text, base, page.Query(page.Address("crm", "event", "payload"), url.Values{"tenant": {e.Tenant}, "id": {e.ID}})).Covering(e.Covered)
 	}
 	if l := e.Letter; l != nil {
@@ -124,19 +124,6 @@ func showEvent(v *page.Visit) (*page.View, error) {
 		}
 	}
 	return &page.View{File: "event", Title: "CRM event " + page.Cut(e.ID), Section: section, Crumbs: crumbs, Body: p}, nil
-}
-
-// payloadOf is the event as received, of whatever still has it.
-func payloadOf(e *crmapi.CRMEvent) (text, base string) {
-	switch {
-	case e.Letter != nil:
-		return e.Letter.Payload, e.Letter.PayloadBase64
-	case e.Job != nil:
-		return e.Job.Payload, e.Job.PayloadBase64
-	case e.Record != nil:
-		return e.Record.Payload, e.Record.PayloadBase64
-	}
-	return "", ""
 }
 
 func eventPayload(v *page.Visit) (*page.View, error) {
