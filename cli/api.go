@@ -61,7 +61,7 @@ func (c *apiCmd) Run(ctx context.Context, e command.Env) error {
 		if !d.Secret {
 			to = a.Once(cmp.Or(c.IdempotencyKey, rand.Text()))
 		}
-		return operation.Print(ctx, d, to, q, command.AsJSON(e.Out))
+		return command.Ended(e, operation.Print(ctx, d, to, q, command.AsJSON(e.Out)))
 	})
 }
 

@@ -2,11 +2,42 @@ package cli
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems"
 )
+
+// What a listing that ends early has printed is right, and it is said that there may be more.
+func TestAListingThatEndsEarlyIsNoFailure(t *testing.T) {
+	const line = `{"who":"ada","operation":"pauseQueue"}` + "\n"
+	last := `{"whole":{"items":1,"looked":20000}}` + "\n"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/status") { // who is asked first whether it is an instance
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"version":"v","data":"/nowhere","systems":[]}`))
+			return
+		}
+		w.Header().Set("Content-Type", operation.LinesType)
+		_, _ = w.Write([]byte(line + last))
+	}))
+	defer s.Close()
+	status, out, errs := call(t, nil, "api", "--server", s.URL, "listChanges")
+	if status != 0 || out != line || errs != "Looked at 20000 entries; there may be more behind them. A narrower filter looks further.\n" {
+		t.Errorf("exit status %d, printed %q and %q", status, out, errs)
+	}
+	last = `{"whole":{"items":1}}` + "\n"
+	if status, out, errs := call(t, nil, "api", "--server", s.URL, "listChanges"); status != 0 || out != line || errs != "" {
+		t.Errorf("exit status %d, printed %q and %q", status, out, errs)
+	}
+	last = ""
+	if status, _, errs := call(t, nil, "api", "--server", s.URL, "listChanges"); status != 1 || !strings.Contains(errs, "the listing was cut off") {
+		t.Errorf("a listing that is cut off: exit status %d, %q", status, errs)
+	}
+}
 
 // Each operation is explained, and each of its fields has a flag of its own: nothing that the API does is out of
 // the command line's reach.

@@ -114,15 +114,30 @@ func Listed[Q, A any](ctx context.Context, e Env, asJSON bool, a *Client, op ope
 			err = t.Row(row(item)...)
 		}
 		if err != nil {
-			return t.End(err)
+			return Ended(e, t.End(err))
 		}
 	}
 	return t.End(nil)
 }
 
+// Ended takes a listing that ends early for one that was printed: what is there is right. How much was looked at is
+// said on standard error, and what looks further.
+func Ended(e Env, err error) error {
+	rest, early := errors.AsType[*operation.Rest](err)
+	if !early {
+		return err
+	}
+	looked := "as many entries as one request may look at"
+	if rest.Looked > 0 {
+		looked = Count(rest.Looked, "entry", "entries")
+	}
+	_, err = fmt.Fprintf(e.Err, "Looked at %s; there may be more behind them. A narrower filter looks further.\n", looked)
+	return err
+}
+
 // PrintLines prints each line of a listing as it came.
 func PrintLines[Q, A any](ctx context.Context, e Env, a *Client, op operation.Listing[Q, A], q *Q) error {
-	return operation.Print(ctx, op.Description, &a.Client, q, AsJSON(e.Out))
+	return Ended(e, operation.Print(ctx, op.Description, &a.Client, q, AsJSON(e.Out)))
 }
 
 // Address makes a URL of what people write.
