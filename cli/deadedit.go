@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 )
 
 type deadEditCmd struct {
@@ -16,6 +17,7 @@ type deadEditCmd struct {
 	api.OneDead
 	api.Seen
 	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
+	emptied
 }
 
 // Help is shown by tidemill dead edit --help.
@@ -40,8 +42,8 @@ func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
 		was, err := command.PayloadOf(l.Payload, l.PayloadBase64)
 		return was, l.ETag, err
 	}
-	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
-		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen.OrWhatever(), Body: payload}, func(l *api.DeadLetter) error {
+	return editPayload(ctx, e, c, newPayload{c.File, c.Empty}, &c.Seen, read, func(a *command.Client, payload []byte) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen.OrWhatever(), NewPayload: c.of(payload)}, func(l *api.DeadLetter) error {
 			_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 			return err
 		})
@@ -56,11 +58,33 @@ const editHelp = `On a terminal your editor shows the payload. If somebody else 
 // maxPayload is as much as the API takes.
 const maxPayload = 4 << 20
 
-// readPayload reads what is to be a payload, whole. Nothing is a slip, and refused.
-func readPayload(e command.Env, file string) ([]byte, error) {
+// emptied is the flag of an edit that leaves nothing of a payload.
+type emptied struct {
+	Empty bool `help:"The new payload is empty: it is read from nowhere."`
+}
+
+// of is a new payload as the API takes it.
+func (e emptied) of(payload []byte) operation.NewPayload {
+	return operation.NewPayload{Empty: e.Empty, Body: payload}
+}
+
+// newPayload is where a new payload is from.
+type newPayload struct {
+	file  string
+	empty bool // it has no bytes
+}
+
+// readPayload reads what is to be a payload, whole. Nothing is a slip, and refused, unless that was said.
+func readPayload(e command.Env, from newPayload) ([]byte, error) {
+	if from.empty && from.file != "" {
+		return nil, command.UsageError{Err: errors.New("--empty and a file contradict each other")}
+	}
+	if from.empty {
+		return nil, nil
+	}
 	in := e.In
-	if file != "" && file != "-" {
-		f, err := os.Open(file)
+	if from.file != "" && from.file != "-" {
+		f, err := os.Open(from.file)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +98,7 @@ func readPayload(e command.Env, file string) ([]byte, error) {
 	case len(b) > maxPayload:
 		return nil, fmt.Errorf("the new payload is larger than %d MiB", maxPayload>>20)
 	case len(b) == 0:
-		return nil, errors.New("the new payload is empty")
+		return nil, errors.New("the new payload is empty, and nothing was changed: --empty says that it is to be so")
 	}
 	return b, nil
 }

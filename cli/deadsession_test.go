@@ -52,7 +52,17 @@ answer    504 `+"<U+001B>"+`[2Jlate
 	if status, out, errs := s.run(t.Context(), `{"a":3}`, "dead edit e1/dv360 --json"); status != 0 || !strings.Contains(out, `"payload":"{\"a\":3}"`) {
 		t.Errorf("an edit from standard input: %d %s%s", status, out, errs)
 	}
-	s.fails("dead edit 1", "the new payload is empty")
+	s.fails("dead edit 1", "--empty says that it is to be so")
+	if status, _, errs := s.run(t.Context(), "", "dead edit 1 --empty "+file); status == 0 || !strings.Contains(errs, "contradict each other") {
+		t.Errorf("an empty payload and a file: %d %s", status, errs)
+	}
+	s.types("dead edit 1 --empty", "Dead letter 1 is edited: 0 bytes. `tidemill dead replay --seq 1` sends it.")
+	if _, out, _ := s.run(t.Context(), "", "dead show 1 --payload"); out != "" {
+		t.Errorf("the empty payload is %q", out)
+	}
+	if status, out, errs := s.run(t.Context(), `{"a":3}`, "dead edit 1"); status != 0 {
+		t.Errorf("an edit of an empty payload: %d %s%s", status, out, errs)
+	}
 	s.fails("dead edit 1 --pipeline s2s.yahoo "+file, "there is no dead letter 1 of pipeline s2s.yahoo")
 	s.fails("dead show 1 --pipeline s2s.yahoo", "there is no dead letter 1 of pipeline s2s.yahoo")
 	lines := letter("e3/yahoo")

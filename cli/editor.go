@@ -19,9 +19,9 @@ import (
 // editPayload sends a new payload: that of a file or of standard input, or on a terminal what the
 // person makes of the present one in their editor. That one alone is edited then: not what
 // somebody else has made of it meanwhile.
-func editPayload(ctx context.Context, e command.Env, c command.Asker, file string, seen *api.Seen, read func(*command.Client) (payload []byte, etag string, err error), send func(*command.Client, []byte) error) error {
-	if file != "" || !command.Terminal(e.In) {
-		payload, err := readPayload(e, file)
+func editPayload(ctx context.Context, e command.Env, c command.Asker, from newPayload, seen *api.Seen, read func(*command.Client) (payload []byte, etag string, err error), send func(*command.Client, []byte) error) error {
+	if from != (newPayload{}) || !command.Terminal(e.In) {
+		payload, err := readPayload(e, from)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func inEditor(ctx context.Context, e command.Env, editor []string, was []byte, s
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("nothing was changed: the editor %s: %w", editor[0], err)
 	}
-	payload, err := readPayload(e, f.Name())
+	payload, err := readPayload(e, newPayload{file: f.Name()})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type queueEditCmd struct {
 	api.OneJob
 	api.Seen
 	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
+	emptied
 }
 
 // Help is shown by tidemill queue edit --help.
@@ -44,8 +45,8 @@ func (c *queueEditCmd) Run(ctx context.Context, e command.Env) error {
 		was, err := command.PayloadOf(j.Payload, j.PayloadBase64)
 		return was, j.ETag, err
 	}
-	return editPayload(ctx, e, c, c.File, &c.Seen, read, func(a *command.Client, payload []byte) error {
-		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen.OrWhatever(), Body: payload}, func(*api.Job) error {
+	return editPayload(ctx, e, c, newPayload{c.File, c.Empty}, &c.Seen, read, func(a *command.Client, payload []byte) error {
+		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen.OrWhatever(), NewPayload: c.of(payload)}, func(*api.Job) error {
 			_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
 			return err
 		})

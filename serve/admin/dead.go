@@ -304,24 +304,28 @@ func (a *API) deadOriginal(ctx context.Context, q *api.OneDead) (out operation.P
 
 // edit replaces the payload of a letter.
 func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, err error) {
+	payload, err := q.Payload()
+	if err != nil {
+		return out, err
+	}
 	l, in, err := a.named(ctx, &q.OneDead, 2)
 	if err != nil {
 		return out, err
 	}
-	if err := operation.CoveredStays(ctx, a.show(l, false), q.Body); err != nil {
+	if err := operation.CoveredStays(ctx, a.show(l, false), payload); err != nil {
 		return out, err
 	}
-	if err := a.decodes(l, q.Body); err != nil {
+	if err := a.decodes(l, payload); err != nil {
 		return out, err
 	}
 	if q.IfMatch, err = operation.Seen(ctx, a.show(l, false), q.IfMatch); err != nil {
 		return out, err
 	}
-	if err := in.Edit(ctx, l.Name(), q.Body, q.IfMatch); err != nil {
+	if err := in.Edit(ctx, l.Name(), payload, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
 	// Logged when somebody replaced the payload of a dead letter.
-	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(q.Body))
+	a.Log.InfoContext(ctx, "dead letter edited by hand", "seq", l.Seq, "pipeline", l.Pipeline, "bytes", len(payload))
 	for l, err := range in.List(ctx, deadletter.Filter{Seqs: []int64{l.Seq}}) {
 		if err != nil {
 			return out, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api"
+	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/instance/tableinstance"
@@ -153,6 +155,70 @@ func TestOwnersByWhatWaits(t *testing.T) {
 		if d.into(d.get("queues/b"), &q); len(q.Tenants) != 2 || q.Tenants[0].Holds == "" || q.Tenants[1].Holds != "" {
 			t.Errorf("queue %+v", q.Tenants)
 		}
+		if o.Queues[0].Limit == nil || o.Queues[0].Limit.AtOnce != 2 {
+			t.Errorf("the limit of blog is %+v", o.Queues[0].Limit)
+		}
+		d.post("queues/a/settings", `{"tenants":{"blog":{"at_once":7}}}`) // nothing of it waits there, and it is seen at once
+		o = api.Owner{}
+		if d.into(d.get("owners/blog"), &o); len(o.Queues) != 2 || o.Queues[1].Queue != "a" || o.Queues[1].Waiting != 0 || o.Queues[1].Holds != "" || o.Queues[1].Limit.AtOnce != 7 {
+			t.Errorf("blog is %+v", o)
+		}
 		refused(t, d.ask(http.MethodGet, "owners?max=x", ""), http.StatusBadRequest, "is not a count")
+		refused(t, d.ask(http.MethodGet, "owners?order=newest", ""), http.StatusBadRequest, "deepest or name")
+	})
+}
+
+// Owners come in pages: of all as they were read last, or of their names, where what stays is seen once.
+func TestOwnersComeInPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memoryqueue.New(memoryqueue.Options{Now: time.Now})
+		add := func(tenant string, n int) {
+			for i := range n {
+				if err := s.Add(t.Context(), []*tidemill.Message{{To: "q", Tenant: tenant, ID: fmt.Sprint(time.Now().UnixNano(), i)}}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for i, tenant := range []string{"d", "", "b", "a/b", "c", "a"} {
+			add(tenant, 1+i/2)
+		}
+		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Now: time.Now})
+		defer d.api.Close()
+		read := func(path string) (names, next, previous string) {
+			var p operation.Paged[api.WaitingOwner]
+			d.into(d.get(path), &p)
+			for _, o := range p.Items {
+				names += o.Owner + ","
+			}
+			return names, p.Next, p.Previous
+		}
+		for order, want := range map[string][]string{"": {"a,c,", "a/b,b,", ",d,"}, "deepest": {"a,c,", "a/b,b,", ",d,"}, "name": {",a,", "a/b,b,", "c,d,"}} {
+			path := "owners?limit=2"
+			if order != "" {
+				path += "&order=" + order
+			}
+			one, next, before := read(path)
+			two, last, first := read(path + "&cursor=" + next)
+			three, none, second := read(path + "&cursor=" + last)
+			if got := []string{one, two, three}; !slices.Equal(got, want) || none != "" || before != "" {
+				t.Errorf("by %q the pages are %q, before the first is %q, after the last %q", order, got, before, none)
+			}
+			if got, _, _ := read(path + "&cursor=" + second); got != two {
+				t.Errorf("by %q before the third page is %q", order, got)
+			}
+			if got, _, top := read(path + "&cursor=" + first); got != one || top != "" {
+				t.Errorf("by %q before the second page is %q, and before that %q", order, got, top)
+			}
+		}
+		path := "owners?limit=2&order=name"
+		_, next, _ := read(path)
+		add("b", 9)
+		add("aa", 9)
+		time.Sleep(10 * time.Second)
+		if got, _, _ := read(path + "&cursor=" + next); got != "a/b,aa," {
+			t.Errorf("after others came the second page is %q", got)
+		}
+		refused(t, d.ask(http.MethodGet, "owners?limit=2&cursor="+next, ""), http.StatusBadRequest, "the cursor is none of this listing")
+		refused(t, d.ask(http.MethodGet, "owners?limit=2&max=3", ""), http.StatusBadRequest, "max is for lines")
 	})
 }

@@ -168,22 +168,26 @@ func (a *API) jobPayload(ctx context.Context, q *api.OneJob) (out operation.Payl
 
 // editJob replaces the payload of a job.
 func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err error) {
+	payload, err := q.Payload()
+	if err != nil {
+		return out, err
+	}
 	j, err := a.jobOf(ctx, &q.OneJob)
 	if err != nil {
 		return out, err
 	}
-	if err := operation.CoveredStays(ctx, a.showJob(j, false), q.Body); err != nil {
+	if err := operation.CoveredStays(ctx, a.showJob(j, false), payload); err != nil {
 		return out, err
 	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
 	if q.IfMatch, err = operation.Seen(ctx, a.showJob(j, false), q.IfMatch); err != nil {
 		return out, err
 	}
-	if err := a.Queues.Edit(ctx, n, q.Body, q.IfMatch); err != nil {
+	if err := a.Queues.Edit(ctx, n, payload, q.IfMatch); err != nil {
 		return out, answer.Answerable(err)
 	}
 	// Logged when somebody replaced the payload of a waiting job.
-	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "job", n.ID, "bytes", len(q.Body))
+	a.Log.InfoContext(ctx, "job edited by hand", "queue", n.Queue, "job", n.ID, "bytes", len(payload))
 	if j, err = a.Queues.Look(ctx, n); err != nil {
 		return out, answer.Answerable(err)
 	}

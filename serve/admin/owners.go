@@ -3,7 +3,9 @@ package admin
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -175,13 +177,47 @@ func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.Wai
 	if may := sightOf(ctx); !may.all() {
 		some = func(queue string) bool { return may.of(a.systemOf(queue)) }
 	}
+	most, err := q.Most(q.Max)
+	if err != nil {
+		return nil, err
+	}
 	chosen := []api.WaitingOwner{}
 	for _, o := range waiting.of(some) {
-		if strings.HasPrefix(o.Owner, q.Prefix) && (q.Max == 0 || len(chosen) < q.Max) {
+		if strings.HasPrefix(o.Owner, q.Prefix) {
+			o.Position = ownerAt(&o, q.Order)
 			chosen = append(chosen, o)
 		}
 	}
+	chosen = onPage(chosen, &q.Page, most)
 	return answer.Listed(chosen, func(o *api.WaitingOwner) api.WaitingOwner { return *o }), nil
+}
+
+// ownerAt is where an owner is in a listing of an order, by its bytes.
+func ownerAt(o *api.WaitingOwner, order string) string {
+	if order == api.OrderByName {
+		return ownerKey + o.Owner
+	}
+	return fmt.Sprintf("%020d%s%s", math.MaxInt64-o.Waiting, ownerKey, o.Owner)
+}
+
+// ownerKey is before the name in a position: of the owner without a name there is a position too.
+const ownerKey = "/"
+
+// onPage are the owners of a page, or the first ones of all, by their positions.
+func onPage(all []api.WaitingOwner, p *operation.Page, most int) []api.WaitingOwner {
+	slices.SortFunc(all, func(a, b api.WaitingOwner) int { return cmp.Compare(a.Position, b.Position) })
+	behind := func(o api.WaitingOwner) bool { return o.Position > p.After() }
+	if p.Back() {
+		slices.Reverse(all)
+		behind = func(o api.WaitingOwner) bool { return o.Position < p.After() }
+	}
+	if p.After() != "" {
+		all = slices.DeleteFunc(all, func(o api.WaitingOwner) bool { return !behind(o) })
+	}
+	if most > 0 {
+		all = all[:min(len(all), most)]
+	}
+	return all
 }
 
 // owner shows one owner over all queues and dead letters.
@@ -197,20 +233,31 @@ func (a *API) owner(ctx context.Context, q *api.OneOwner) (out api.Owner, err er
 		return out, err
 	}
 	out.AsOf = at.UTC()
-	for _, d := range depths {
-		if slices.Contains(names, d.Queue) { // else the caller may not look at it
-			out.Queues = append(out.Queues, api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest)})
+	settings, err := a.settingsOf(ctx)
+	if err != nil {
+		return out, err
+	}
+	in := func(d queue.Depth) {
+		s := settings[d.Queue]
+		of := api.OwnerQueue{Queue: d.Queue, Waiting: d.Waiting, Oldest: answer.When(d.Oldest)}
+		if own, has := s.Tenants[q.Owner]; has {
+			of.Limit = &own
+		}
+		if d.Waiting > 0 {
+			of.Holds = holds(&s, q.Owner)
+		}
+		if of.Limit != nil || d.Waiting > 0 {
+			out.Queues = append(out.Queues, of)
 		}
 	}
-	if len(out.Queues) > 0 {
-		settings, err := a.settingsOf(ctx)
-		if err != nil {
-			return out, err
+	for _, d := range depths {
+		if i := slices.Index(names, d.Queue); i >= 0 { // else the caller may not look at it
+			names = slices.Delete(names, i, i+1)
+			in(d)
 		}
-		for i := range out.Queues {
-			s := settings[out.Queues[i].Queue]
-			out.Queues[i].Holds = holds(&s, q.Owner)
-		}
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		in(queue.Depth{Queue: name})
 	}
 	if out.Dead, at, _ = a.standing.owned.Of(owned{q.Owner, may.some()}).Get(ctx); at.IsZero() {
 		out.Dead.AtLeast = true // they are being counted

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -72,6 +73,52 @@ func TestAPayloadIsAnsweredByteForByte(t *testing.T) {
 	if refused(t, w, http.StatusMethodNotAllowed, "use GET or PUT"); w.Header().Get("Allow") != "GET, PUT" {
 		t.Errorf("allowed is %q", w.Header().Get("Allow"))
 	}
+}
+
+// A body that somebody forgot to send is no empty payload, which is one if that is said.
+func TestAnEmptyPayloadIsSaid(t *testing.T) {
+	d, letters := payloads(t, "full")
+	for at, and := range map[string]string{"dead/1/payload": "?", jobPayload: "&"} {
+		refused(t, d.ask(http.MethodPut, at, ""), http.StatusBadRequest, "say empty=true")
+		refused(t, d.ask(http.MethodPut, at+and+"empty=true", "full"), http.StatusBadRequest, "leave one out")
+		if got := d.get(at); got != "full" {
+			t.Errorf("%s is %q after what was refused", at, got)
+		}
+		d.put(at+and+"empty=true", "")
+		if got := d.get(at); got != "" {
+			t.Errorf("%s is %q, which was to be empty", at, got)
+		}
+	}
+	if got := d.get("dead/1/original"); got != "full" {
+		t.Errorf("the original is %q after an edit", got)
+	}
+	d.put("dead/1/payload", "full again")
+	if got := d.get("dead/1/payload"); got != "full again" {
+		t.Errorf("the payload is %q", got)
+	}
+	for l, err := range letters.List(t.Context(), deadletter.Filter{}) {
+		if err != nil || string(l.Original) != "full" || l.Edited.IsZero() {
+			t.Errorf("the dead letter is %+v, %v", l, err)
+		}
+	}
+}
+
+// What a system cannot decode it refuses by itself, an empty payload like any other.
+func TestAnEmptyPayloadIsRefusedByWhoCannotReadIt(t *testing.T) {
+	letters, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "ours", At: day, Message: &tidemill.Message{ID: "a", Payload: []byte("full")}}}); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, admin.Parts{Letters: letters, Owners: []admin.Owner{{System: "analytics", Owns: func(string) bool { return true }}}, Systems: []admin.System{{Name: "analytics", Decodes: func(_ string, m *tidemill.Message) error {
+		if len(m.Payload) == 0 {
+			return errors.New("it is no event")
+		}
+		return nil
+	}}}})
+	refused(t, d.ask(http.MethodPut, "dead/1/payload?empty=true", ""), http.StatusUnprocessableEntity, "it is no event")
 }
 
 func TestAPayloadThatIsCoveredIsNotAnsweredInBytes(t *testing.T) {

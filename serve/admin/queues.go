@@ -160,6 +160,7 @@ func (a *API) steerQueue(ctx context.Context, name, what string, change func(*qu
 	if err != nil {
 		return api.Queue{}, answer.Answerable(err)
 	}
+	a.standing.queues.Changed()
 	operation.Note(ctx, before, after)
 	// Logged when somebody paused, resumed or drained a queue.
 	a.Log.InfoContext(ctx, "queue steered by hand", "queue", name, "what", what)
@@ -203,6 +204,7 @@ func (a *API) setQueue(ctx context.Context, q *api.QueueChange) (is queue.Settin
 	if wrong != nil {
 		return is, wrong
 	}
+	a.standing.queues.Changed()
 	operation.Note(ctx, was, is)
 	// Logged when somebody changed settings of a queue; `change` has the first 500 bytes of what was
 	// sent.

@@ -21,7 +21,7 @@ var (
 	GetDeadOriginal = operation.View[OneDead, operation.Payload]("getDeadOriginal", "dead/{letter}/original",
 		"Get the payload of a dead letter as received, byte for byte, also after an edit. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
 	EditDead = operation.Editing(operation.Put[DeadEdit, DeadLetter]("editDead", "dead/{letter}/payload",
-		"Replace the payload of a dead letter by the body of the request; the original stays beside it.").For(caller.Operator).OfEach(), GetDead.Description)
+		"Replace the payload of a dead letter by the body of the request; the original stays beside it. An empty body needs empty=true.").For(caller.Operator).OfEach(), GetDead.Description)
 	ReplayDead = operation.Act[DeadMove, Moved]("replayDead", "dead/replay",
 		"Send dead letters the whole way again.").For(caller.Operator).OfEach()
 	DeleteDead = operation.Act[DeadMove, Moved]("deleteDead", "dead/delete",
@@ -109,7 +109,7 @@ func (l DeadLetter) InSystem() string { return l.System }
 type DeadEdit struct {
 	OneDead
 	Seen
-	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
+	operation.NewPayload
 }
 
 // DeadLetter is a message that was given up.

@@ -29,7 +29,7 @@ var (
 	GetJobPayload = operation.View[OneJob, operation.Payload]("getJobPayload", "queues/{name}/job/payload",
 		"Get the payload of a job alone, byte for byte. It is refused to those for whom something of it is covered.").For(caller.Viewer).OfEach()
 	EditJob = operation.Editing(operation.Put[JobEdit, Job]("editJob", "queues/{name}/job/payload",
-		"Replace the payload of a job that nobody works on by the body of the request.").For(caller.Operator).OfEach(), GetJob.Description)
+		"Replace the payload of a job that nobody works on by the body of the request. An empty body needs empty=true.").For(caller.Operator).OfEach(), GetJob.Description)
 	RetryJobs = operation.Act[JobMove, Counted]("retryJobs", "queues/{name}/retry",
 		"Let failed jobs wait again, as if they were added now.").For(caller.Operator).OfEach()
 	PromoteJobs = operation.Act[JobMove, Counted]("promoteJobs", "queues/{name}/promote",
@@ -150,7 +150,7 @@ type OneJob struct {
 type JobEdit struct {
 	OneJob
 	Seen
-	Body []byte `body:"application/octet-stream" mib:"4" kong:"-"`
+	operation.NewPayload
 }
 
 // Job is a job of a queue.

@@ -213,10 +213,10 @@ var editDead = &page.Action{Path: "dead/{system}/{seq}/edit", Op: api.EditDead.I
 		return q, nil
 	},
 	Do: func(v *page.Visit) (string, error) {
-		body, err := v.Edited()
+		body, err := v.Replaced()
 		if err != nil {
 			return "", err
 		}
-		_, err = page.Change(v, api.EditDead, &api.DeadEdit{OneDead: *oneDead(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: body})
+		_, err = page.Change(v, api.EditDead, &api.DeadEdit{OneDead: *oneDead(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, NewPayload: body})
 		return page.Done(page.Address("dead", v.R.PathValue("system"), v.R.PathValue("seq")), "saved"), err
 	}}

@@ -128,10 +128,10 @@ var editJob = &page.Action{Path: "queues/{queue}/edit", Op: api.EditJob.ID,
 		return q, nil
 	},
 	Do: func(v *page.Visit) (string, error) {
-		body, err := v.Edited()
+		body, err := v.Replaced()
 		if err != nil {
 			return "", err
 		}
-		j, err := page.Change(v, api.EditJob, &api.JobEdit{OneJob: *oneJob(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: body})
+		j, err := page.Change(v, api.EditJob, &api.JobEdit{OneJob: *oneJob(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, NewPayload: body})
 		return page.Done(page.JobAddress(&j), "saved"), err
 	}}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -26,16 +27,7 @@ func askSettings(v *page.Visit) (*page.Question, error) {
 	form := v.R.PostForm
 	var groups []page.Group
 	for _, g := range limitGroups {
-		group := page.Group{Legend: g.legend, Folded: g.folded}
-		for _, f := range g.fields {
-			i := f.Input
-			i.Optional, i.Auto, i.Value = true, "off", f.show(is)
-			if form != nil { // what was given, with what is wrong with it
-				i.Value = form.Get(i.Name)
-			}
-			group.Inputs = append(group.Inputs, i)
-		}
-		groups = append(groups, group)
+		groups = append(groups, page.Group{Legend: g.legend, Folded: g.folded, Inputs: limitInputs(g.fields, is, form)})
 	}
 	return &page.Question{Title: "Settings of the queue " + name, Button: "Set them", Section: "queues", Crumbs: queueCrumbs(name), Back: page.Address("queues", name), ETag: cmp.Or(form.Get("etag"), q.ETag),
 		Groups: groups,
@@ -52,31 +44,52 @@ func doSettings(v *page.Visit) (string, error) {
 	was := cmp.Or(q.Settings, &queue.Settings{})
 	to := was.Clone()
 	for _, g := range limitGroups {
-		for _, f := range g.fields {
-			given, is := v.R.PostForm[f.Name]
-			if !is { // it stays
-				continue
-			}
-			if err := f.read(&to, strings.TrimSpace(given[0])); err != nil {
-				return "", &page.Wrong{Text: sentence(err)}
-			}
+		if err := readLimits(g.fields, &to, v.R.PostForm); err != nil {
+			return "", err
 		}
 	}
 	for tenant, l := range to.Tenants { // of bursts the form has no fields: they stay
 		l.Burst = was.Tenants[tenant].Burst
 		to.Tenants[tenant] = l
 	}
-	return setTo(v, name, was, &to)
+	return setTo(v, name, was, &to, page.Address("queues", name))
 }
 
-// setTo changes settings of what was seen.
-func setTo(v *page.Visit, name string, was, to *queue.Settings) (string, error) {
+// limitInputs are fields of settings with what they are, or with what was given for them, where that was wrong.
+func limitInputs(fields []limitField, is *queue.Settings, form url.Values) (all []page.Input) {
+	for _, f := range fields {
+		i := f.Input
+		i.Optional, i.Auto, i.Value = true, "off", f.show(is)
+		if form != nil {
+			i.Value = form.Get(i.Name)
+		}
+		all = append(all, i)
+	}
+	return all
+}
+
+// readLimits reads fields of a form into settings. What the form does not have stays.
+func readLimits(fields []limitField, to *queue.Settings, form url.Values) error {
+	for _, f := range fields {
+		given, is := form[f.Name]
+		if !is {
+			continue
+		}
+		if err := f.read(to, strings.TrimSpace(given[0])); err != nil {
+			return &page.Wrong{Text: sentence(err)}
+		}
+	}
+	return nil
+}
+
+// setTo changes settings of what was seen, and goes on to a page.
+func setTo(v *page.Visit, name string, was, to *queue.Settings, next string) (string, error) {
 	patch, err := patchTo(was, to)
 	if err != nil {
 		return "", err
 	}
 	_, err = page.Change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: patch})
-	return page.Done(page.Address("queues", name), "settings"), err
+	return page.Done(next, "settings"), err
 }
 
 // setting is a change of settings that are still in force.
@@ -129,7 +142,7 @@ var setBack = &page.Action{Path: "queues/{queue}/settings/back", Op: api.SetQueu
 		if last == nil || q.ETag != v.R.PostFormValue("etag") {
 			return "", &page.Wrong{Text: "Nothing was set back: the settings were changed since the page was made."}
 		}
-		return setTo(v, name, q.Settings, last.Before)
+		return setTo(v, name, q.Settings, last.Before, page.Address("queues", name))
 	}}
 
 func settingOf(v *page.Visit, name string) (q api.Queue, last *setting, err error) {

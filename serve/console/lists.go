@@ -109,20 +109,34 @@ func tenantsTable(v *page.View, queue string, all []api.TenantDepth) template.HT
 
 // ownedTable are the queues in which jobs of an owner wait.
 func ownedTable(v *page.View, owner string, all []api.OwnerQueue) template.HTML {
-	t := page.Table[api.OwnerQueue]{Caption: "Jobs of this owner, by queue", Columns: []page.Column[api.OwnerQueue]{
+	t := page.Table[api.OwnerQueue]{Caption: "Jobs and limits of this owner, by queue", Columns: []page.Column[api.OwnerQueue]{
 		{Name: "Queue", Head: true, Cell: func(c *page.Cell, q *api.OwnerQueue) { c.Link(page.Address("queues", q.Queue), q.Queue) }},
 		{Name: "Waiting", Look: page.Numbers, Cell: func(c *page.Cell, q *api.OwnerQueue) {
 			c.Link(page.Query(page.Address("queues", q.Queue, "jobs"), url.Values{"state": {"waiting"}, "tenant": {owner}}), page.Number(q.Waiting))
 		}},
 		{Name: "Oldest", Cell: func(c *page.Cell, q *api.OwnerQueue) { c.When(q.Oldest) }},
 		{Name: "What may hold them back", Cell: func(c *page.Cell, q *api.OwnerQueue) {
-			if q.Holds == "" {
+			if q.Waiting == 0 {
+				c.Soft("none waits")
+			} else if q.Holds == "" {
 				c.Soft("the turns of others alone")
 			} else {
 				c.Text(q.Holds)
 			}
 		}},
+		{Name: "Its own limit", Cell: func(c *page.Cell, q *api.OwnerQueue) {
+			if q.Limit == nil {
+				c.Soft("that of each tenant")
+			} else {
+				c.Text(limitWords(*q.Limit))
+			}
+		}},
 	}}
+	if v.May(api.SetQueue.ID) {
+		t.Columns = append(t.Columns, page.Column[api.OwnerQueue]{Name: "Actions", Mute: true, Look: "acts", Cell: func(c *page.Cell, q *api.OwnerQueue) {
+			c.Ask(ownerLimitAddress(owner, q.Queue), "Limit", " "+q.Queue)
+		}})
+	}
 	return t.HTML(v.Visit, all)
 }
 

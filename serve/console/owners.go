@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -12,24 +13,20 @@ import (
 // ownersPage is whose jobs wait.
 type ownersPage struct {
 	Filter api.OwnerFilter
-	Owners page.Part[[]api.WaitingOwner]
-	More   bool
+	Owners page.Part[operation.Paged[api.WaitingOwner]]
 }
-
-// ownersShown is how many owners the page shows, the deepest.
-const ownersShown = 100
 
 func showOwners(v *page.Visit) (*page.View, error) {
 	p := &ownersPage{}
 	if err := v.Filter(api.ListOwners.Description, &p.Filter); err != nil {
 		return nil, err
 	}
-	p.Filter.Max = ownersShown + 1
-	p.Owners = page.Look(v, func(context.Context) (all []api.WaitingOwner, err error) {
-		all, p.More, err = page.Gather(v, api.ListOwners, &p.Filter, ownersShown)
-		return all, err
+	p.Filter.Max = 0
+	v.Paging(&p.Filter.Page)
+	p.Owners = page.Look(v, func(ctx context.Context) (operation.Paged[api.WaitingOwner], error) {
+		return api.ListOwners.Page(ctx, v.API, &p.Filter)
 	})
-	return &page.View{File: "owners", Title: "Owners", Section: "owners", Live: true, Body: p}, nil
+	return &page.View{File: "owners", Title: "Owners", Section: "owners", Live: p.Filter.Cursor == "", Body: p}, nil
 }
 
 func showOwner(v *page.Visit) (*page.View, error) {
@@ -41,7 +38,27 @@ func showOwner(v *page.Visit) (*page.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page.View{File: "owner", Title: "Owner " + page.Cut(name), Section: "owners", Live: true, Crumbs: []page.Link{{Text: "Owners", Href: page.Address("owners")}}, Body: &o}, nil
+	p := &ownerPage{Owner: o}
+	for _, q := range o.Queues {
+		if q.Waiting > 0 {
+			p.Waits++
+		}
+	}
+	if v.May(api.SetQueue.ID) {
+		for _, q := range v.Queues().Has {
+			if !slices.ContainsFunc(o.Queues, func(its api.OwnerQueue) bool { return its.Queue == q.Name }) {
+				p.Others = append(p.Others, q.Name)
+			}
+		}
+	}
+	return &page.View{File: "owner", Title: "Owner " + page.Cut(name), Section: "owners", Live: true, Crumbs: []page.Link{{Text: "Owners", Href: page.Address("owners")}}, Body: p}, nil
+}
+
+// ownerPage is one owner.
+type ownerPage struct {
+	api.Owner
+	Waits  int      // queues in which jobs of it wait
+	Others []string // queues in which it can have a limit of its own too
 }
 
 // instancesPage is this process, and those that share stores with it.

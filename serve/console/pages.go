@@ -59,7 +59,7 @@ func (c *Console) pages() *page.Set {
 			{Path: "menu", Show: showMenu},
 		},
 		Actions: []*page.Action{
-			pauseQueue, resumeQueue, drainQueue, setQueue, setBack,
+			pauseQueue, resumeQueue, drainQueue, setQueue, setBack, setOwnerLimit,
 			retryJobs, promoteJobs, removeJobs, cleanJobs, editJob,
 			replayDead, discardDead, editDead,
 			stopOperation, againOperation,

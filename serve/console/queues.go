@@ -175,12 +175,11 @@ func settingsOf(s *queue.Settings) []page.Fact {
 	if s.Max > 0 {
 		most = page.Number(s.Max)
 	}
-	fair := map[queue.Fairness]string{queue.ByTenant: "tenants take turns", queue.ByKey: "tenants, and within a tenant its keys, take turns", queue.Unfair: "first in, first out"}
 	all := []page.Fact{
 		{Name: "Limit of the queue", Value: limitWords(s.Limit), Help: "How much is handed out of all its jobs."},
 		{Name: "Limit of each tenant", Value: limitWords(s.Tenant), Help: "How much is handed out of one tenant, unless it has a limit of its own."},
 		{Name: "Limit of each key", Value: limitWords(s.Key), Help: "How much is handed out of one key of a tenant."},
-		{Name: "Who takes turns", Value: fair[s.Fair], Help: "Within a priority."},
+		{Name: "Who takes turns", Value: turns[s.Fair], Help: "Within a priority."},
 		{Name: "Holds at most", Value: most, Help: "Jobs beyond are refused."},
 		{Name: "Completed jobs kept", Value: keep(s.Completed), Help: "After they were delivered or skipped."},
 		{Name: "Failed jobs kept", Value: keep(s.Failed), Help: "After they died; a dead letter is kept in any case."},

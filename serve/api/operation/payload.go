@@ -19,6 +19,24 @@ type Payload struct {
 // PayloadType is the type of a Payload, and of what replaces it.
 const PayloadType = "application/octet-stream"
 
+// NewPayload is the payload that is to replace another. That it is empty has to be said: a body that somebody forgot
+// to send would look the same.
+type NewPayload struct {
+	Empty bool   `query:"empty" kong:"-" help:"The new payload is empty, and so is the body. Without it a request without a body is refused: it may have been forgotten."`
+	Body  []byte `body:"application/octet-stream" mib:"4" kong:"-" optional:""`
+}
+
+// Payload is the new payload; it is refused where it is not clear what that is.
+func (n *NewPayload) Payload() ([]byte, error) {
+	switch {
+	case n.Empty && len(n.Body) > 0:
+		return nil, Refuse(http.StatusBadRequest, "empty=true says that the new payload is empty, and the request has a body of %d bytes: leave one out", len(n.Body))
+	case !n.Empty && len(n.Body) == 0:
+		return nil, Refuse(http.StatusBadRequest, "the request has no body, and the payload is left as it is: send the new one as the body, as curl does with --data-binary @file, or say empty=true if it is to be empty")
+	}
+	return n.Body, nil
+}
+
 // PayloadOf is a payload of what an answer shows. It is refused where something of it is covered for the
 // caller of the context: bytes say nothing of what is not in them.
 func PayloadOf(ctx context.Context, answer InSystem, name, tag string, payload []byte) (Payload, error) {

@@ -114,7 +114,7 @@ func Request(d *Description, fields url.Values, body io.Reader) (q any, err erro
 			if err != nil {
 				return nil, err
 			}
-			if err := fill(f, all); err != nil {
+			if err := p.fill(f, all); err != nil {
 				return nil, err
 			}
 		}
@@ -229,11 +229,14 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 	if err != nil {
 		return Refuse(http.StatusBadRequest, "%v", err)
 	}
-	return fill(f, body)
+	return p.fill(f, body)
 }
 
 // fill reads a body into its field.
-func fill(f reflect.Value, body []byte) error {
+func (p *Param) fill(f reflect.Value, body []byte) error {
+	if len(body) == 0 && f.Kind() == reflect.Slice && p.Optional() { // the operation says what that means
+		return nil
+	}
 	if len(body) == 0 && f.Kind() == reflect.Slice {
 		return Refuse(http.StatusBadRequest, "the request has no body, and nothing is not taken for a payload")
 	}

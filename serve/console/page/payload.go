@@ -128,12 +128,13 @@ type Editing struct {
 	Text string
 	Why  string // why it cannot be edited here; empty: it can
 	JSON bool   // what is there is JSON
+	Void bool   // it may be empty, if that is said
 }
 
-// NewEditing is that of a payload as it is shown: where it is covered, the form has nothing of it, as
+// NewEditing is that of a payload as it is shown, or of an event that replaces nothing and has no ETag: where it is covered, the form has nothing of it, as
 // saving would write what stands there for what is covered.
 func NewEditing(v *Visit, etag, text, base string, covered bool) *Editing {
-	e := &Editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text))}
+	e := &Editing{ETag: etag, Text: text, JSON: base == "" && json.Valid([]byte(text)), Void: etag != ""}
 	switch {
 	case covered:
 		e.Why = "Parts of it are covered here, and would be lost."
@@ -153,8 +154,28 @@ func NewEditing(v *Visit, etag, text, base string, covered bool) *Editing {
 	return e
 }
 
-// Edited is the payload that a form has: a file, else the text.
+// Edited is what a form of an event or a payload has, which is not empty: a file, else the text.
 func (v *Visit) Edited() ([]byte, error) {
+	b, err := v.edited()
+	if err == nil && len(b) == 0 {
+		return nil, &Wrong{"The payload is empty. Nothing was changed."}
+	}
+	return b, err
+}
+
+// Replaced is the payload that a form has instead of another. That it is empty has to be said.
+func (v *Visit) Replaced() (p operation.NewPayload, err error) {
+	p.Empty = v.R.PostFormValue("empty") == "true"
+	if p.Body, err = v.edited(); err != nil || (len(p.Body) == 0) == p.Empty {
+		return p, err
+	}
+	if p.Empty {
+		return p, &Wrong{"There is a new payload, and “It is empty on purpose” is on. Nothing was changed."}
+	}
+	return p, &Wrong{"The payload is empty. Nothing was changed. Send it again with “It is empty on purpose” on if that is meant."}
+}
+
+func (v *Visit) edited() ([]byte, error) {
 	if f, _, err := v.R.FormFile("file"); err == nil {
 		defer f.Close()
 		b, err := io.ReadAll(io.LimitReader(f, largestForm))
@@ -162,11 +183,10 @@ func (v *Visit) Edited() ([]byte, error) {
 			return b, err
 		}
 	}
-	texts, given := v.R.PostForm["payload"]
-	if !given || texts[0] == "" {
-		return nil, &Wrong{"The payload is empty. Nothing was changed."}
+	text := strings.ReplaceAll(v.R.PostForm.Get("payload"), "\r\n", "\n")
+	if text == "" {
+		return nil, nil
 	}
-	text := strings.ReplaceAll(texts[0], "\r\n", "\n")
 	if v.R.PostFormValue("json") == "true" && !json.Valid([]byte(text)) {
 		var any json.RawMessage
 		return nil, &Wrong{"It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
