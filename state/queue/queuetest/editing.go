@@ -36,6 +36,23 @@ func edits(b *bench) {
 	}
 }
 
+func editsToNothing(b *bench) {
+	b.add(queue.New, job("a"), job("b"))
+	for _, to := range []string{"", "full again", ""} {
+		if err := b.whole().Edit(b.Context(), queue.Name{Queue: "q", ID: "a"}, []byte(to), ""); err != nil {
+			b.Fatalf("edit to %q: %v", to, err)
+		}
+		b.kill()
+		if j, err := b.whole().Look(b.Context(), queue.Name{Queue: "q", ID: "a"}); err != nil || string(j.Payload) != to {
+			b.Fatalf("the job has the payload %q, %v; want %q", j.Payload, err, to)
+		}
+	}
+	got := b.take(b.open("q"), 2)
+	if b.want(got, "a", "b"); len(got[0].Payload) != 0 || len(got[1].Payload) == 0 {
+		b.Fatalf("the payloads are %q and %q", got[0].Payload, got[1].Payload)
+	}
+}
+
 func editsWhatWasSeen(b *bench) {
 	src := b.open("q")
 	b.keepBoth(queue.Keep{Count: 5})

@@ -36,6 +36,8 @@ var moving = []promise{
 		"a click on one among millions", 0, looksAtOne},
 	{"edits a payload that nobody works on",
 		"one wrong field must not cost the job", 0, edits},
+	{"edits a payload to an empty one, and back",
+		"an empty payload is a payload", 0, editsToNothing},
 	{"refuses an edit of what was seen once it is another",
 		"two people mend one job, and the second has not seen what the first did", 0, editsWhatWasSeen},
 	{"makes exactly one of concurrent edits of what all have seen",
