@@ -88,7 +88,11 @@ func operationOf(all []*operation.Description, id string) (*operation.Descriptio
 func (c *apiCmd) list(e command.Env, all []*operation.Description) error {
 	if c.JSON {
 		for _, d := range all {
-			if err := command.PrintJSON(e.Out, map[string]string{"id": d.ID, "method": d.Method, "path": operation.Full(d), "text": d.Text, "role": d.Role.String()}); err != nil {
+			one := map[string]string{"id": d.ID, "method": d.Method, "path": operation.Full(d), "text": d.Text, "role": d.Role.String()}
+			if d.Going != nil {
+				one["going"] = d.Going.String()
+			}
+			if err := command.PrintJSON(e.Out, one); err != nil {
 				return err
 			}
 		}
@@ -96,7 +100,11 @@ func (c *apiCmd) list(e command.Env, all []*operation.Description) error {
 	}
 	t := command.Table{Out: e.Out, Head: "OPERATION\tROLE\tWHAT IT DOES"}
 	for _, d := range all {
-		if err := t.Row(d.ID, d.Role.String(), firstSentence(d.Text)); err != nil {
+		text := firstSentence(d.Text)
+		if d.Going != nil {
+			text = "Goes away. " + text
+		}
+		if err := t.Row(d.ID, d.Role.String(), text); err != nil {
 			return err
 		}
 	}
@@ -122,7 +130,11 @@ func flagOf(p *operation.Param) string {
 
 // explainOperation prints what an operation does and takes.
 func explainOperation(out io.Writer, d *operation.Description) error {
-	if _, err := fmt.Fprintf(out, "%s %s\n\n%s\n\nRole: %s.\n\n", d.Method, operation.Full(d), d.Text, d.Role); err != nil || len(d.Params) == 0 {
+	text := d.Text
+	if d.Going != nil {
+		text += "\n\n" + d.Going.String()
+	}
+	if _, err := fmt.Fprintf(out, "%s %s\n\n%s\n\nRole: %s.\n\n", d.Method, operation.Full(d), text, d.Role); err != nil || len(d.Params) == 0 {
 		return err
 	}
 	t := command.Table{Out: out, Head: "FIELD\tWHAT IT IS"}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemill/tidemill/cli/command"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems"
 )
@@ -67,5 +68,36 @@ func TestEveryOperationCanBeCalled(t *testing.T) {
 				t.Errorf("%s: %s %q is given as %v", d.ID, p.In, p.Name, fields[p.Name])
 			}
 		}
+	}
+}
+
+func TestWhatGoesAwayIsListedSo(t *testing.T) {
+	all := []*operation.Description{
+		operation.View[operation.None, operation.None]("showOld", "old", "Show it. It is old.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.").Description,
+		operation.View[operation.None, operation.None]("showNew", "new", "Show it.").Description,
+	}
+	for _, c := range []struct {
+		json bool
+		want []string
+		not  string
+	}{
+		{false, []string{"Goes away. Show it."}, "going"},
+		{true, []string{`"going":"It goes away: deprecated since 2027-01-31, and gone from 2027-07-31 on at the earliest. Use showNew."`}, `"going":""`},
+	} {
+		var out bytes.Buffer
+		cmd := &apiCmd{}
+		cmd.JSON = c.json
+		if err := cmd.list(command.Env{Out: &out}, all); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if strings.Count(out.String(), want) != 1 || strings.Contains(out.String(), c.not) {
+				t.Errorf("want %q once in %s", want, &out)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := explainOperation(&out, all[0]); err != nil || !strings.Contains(out.String(), "Show it. It is old.\n\nIt goes away: deprecated since 2027-01-31") {
+		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -192,7 +192,7 @@ func New(p Parts) *API {
 					a.fail(w, req, a.withNow(req, h.Description, err))
 				}
 			}
-			a.mux.HandleFunc(operation.Pattern(h.Description), timed.of(h.Description, shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
+			a.mux.HandleFunc(operation.Pattern(h.Description), a.telling(h.Description, timed.of(h.Description, shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
 				needed, what := h.Needs(req)
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, needed.Role}), r.System))
@@ -218,7 +218,7 @@ func New(p Parts) *API {
 				} else if err := a.once(w, req, h.MaxBody(), do); err != nil {
 					a.fail(w, req, err)
 				}
-			})))
+			}))))
 		}
 	}
 	return a
@@ -233,6 +233,17 @@ func shrunk(d *operation.Description, do http.HandlerFunc) http.HandlerFunc {
 		w, end := shrink.Answer(w, r)
 		do(w, r)
 		end()
+	}
+}
+
+// telling has each answer of an operation that goes away say so.
+func (a *API) telling(d *operation.Description, do http.HandlerFunc) http.HandlerFunc {
+	if d.Going == nil {
+		return do
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		d.Going.Tell(w.Header(), a.base()+"/console/reference/"+d.ID)
+		do(w, r)
 	}
 }
 

@@ -1,9 +1,14 @@
 package console_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/console"
 )
 
 func TestAReadIsTriedAndAChangeIsNot(t *testing.T) {
@@ -33,4 +38,16 @@ func TestAReadIsTriedAndAChangeIsNot(t *testing.T) {
 	if rec := w.Ask("GET", "/console/reference/none", nil); rec.Code != http.StatusNotFound {
 		t.Errorf("an operation that there is not is answered %d", rec.Code)
 	}
+}
+
+func TestTheReferenceSaysWhatGoesAway(t *testing.T) {
+	old := operation.View[operation.None, operation.Problem]("showOld", "old", "Show it.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.")
+	w := newWorld(t, func(_ *world, a *admin.Parts, _ *console.Parts) {
+		a.Rooms = append(a.Rooms, admin.Room{Does: []operation.Handler{old.By(func(context.Context, *operation.None) (operation.Problem, error) { return operation.Problem{}, nil })}})
+	})
+	const said = "It goes away: deprecated since 2027-01-31, and gone from 2027-07-31 on at the earliest. Use showNew."
+	if page := w.Page("/console/reference"); strings.Count(page, said) != 1 {
+		t.Error("the reference does not say so, or says it of others too")
+	}
+	w.Has(w.Page("/console/reference/showOld"), said)
 }

@@ -263,6 +263,9 @@ func (d *describer) operation(o *operation.Description) object {
 	if o.Exports {
 		out["x-export"] = true
 	}
+	if g := o.Going; g != nil {
+		out["deprecated"], out["x-deprecated"], out["x-sunset"], out["description"] = true, g.Since.Format(time.DateOnly), g.Ends.Format(time.DateOnly), g.String()
+	}
 	var parameters []any
 	for i := range o.Params {
 		p := &o.Params[i]

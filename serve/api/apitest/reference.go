@@ -22,6 +22,9 @@ func Reference(t testing.TB, all []operation.Handler) []byte {
 	for _, h := range all {
 		o := paths[operation.Full(h.Description)].(object)[strings.ToLower(h.Method)].(object)
 		fmt.Fprintf(&b, "\n### %s %s\n\n%s\n\nRole: %s, %s.%s Cost: %s.\n\n", h.Method, cmp.Or(h.Path, operation.Prefix), h.Text, o["x-role"], forWhich(h.System), fresh(h.Fresh), o["x-cost"])
+		if h.Going != nil {
+			fmt.Fprintf(&b, "**%s**\n\n", h.Going)
+		}
 		if ps, ok := o["parameters"].([]any); ok && ps[0].(object)["$ref"] == nil {
 			b.WriteString("| parameter | what it is |\n|---|---|\n")
 			for _, p := range ps {

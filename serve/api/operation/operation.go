@@ -69,6 +69,7 @@ type Description struct {
 	Fresh    bool         // it needs a login that is not older than FreshFor
 	Role     caller.Role  // who may do it, at least
 	Cost     Cost         // what it takes, of a request whose parameters do not change that; see CostOf
+	Going    *Going       // that it goes away; nil: it stays
 	System   string       // for which its role has to be: the one whose operation it is; Each; empty: all, for it concerns the whole instance
 }
 
