@@ -122,7 +122,7 @@ MUTATE ?= -sample 100
 mutate: ## make small faults in the code, one at a time, and count those that tests notice (hours)
 	ulimit -d 8000000; nice $(GO) run ./internal/mutate $(MUTATE)
 
-lint: ## gofmt, go vet, staticcheck, known vulnerabilities
+lint: ## gofmt, go vet, staticcheck, what the API breaks, known vulnerabilities
 	sh scripts/lint.sh
 
 BENCHES = analytics servers bridge queue ingest partners crm windows lists events console sizes

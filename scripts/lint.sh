@@ -1,6 +1,6 @@
 #!/bin/sh
 # Formatting, vet and staticcheck, for every platform that is shipped; the small binary; the list
-# of flaky tests; known vulnerabilities.
+# of flaky tests; what clients of the last release would notice; known vulnerabilities.
 set -eu
 cd "$(dirname "$0")/.."
 unformatted=$(gofmt -l $(git ls-files '*.go'))
@@ -17,6 +17,7 @@ make -s embedded
 go test -tags embedded ./systems ./internal/telemetry
 go tool staticcheck -tags e2e,servers ./...
 go run ./test/stage -check
+go run ./internal/apidiff
 # Known vulnerabilities in called code. GOVULNDB names another copy of the database.
 status=0
 found=$(go tool govulncheck ${GOVULNDB:+-db "$GOVULNDB"} ./... 2>&1) || status=$?
