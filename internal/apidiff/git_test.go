@@ -79,7 +79,7 @@ func TestTheDescriptionIsComparedWithThatOfTheLastRelease(t *testing.T) {
 		t.Errorf("without a release: %q", got)
 	}
 	r.write(without(t, "listDead"))
-	r.commit("v0.9.0", "v0.11.0-rc.1", "nightly")
+	r.commit("v0.1.0", "v0.9.0", "v0.11.0-rc.1", "nightly")
 	r.write(said)
 	r.commit("v0.10.0")
 	if got := r.compared(); got != "" {

@@ -44,7 +44,7 @@ func (c *comparison) schema(d direction, what string, was, is *schema) {
 	}
 	c.bounds(d, what, a, b)
 	c.members(d, what, a, b)
-	if a.Items != nil && b.Items != nil {
+	if a.is(b) && (a.Items != nil || b.Items != nil) {
 		c.schema(d, "an item of "+what, a.Items, b.Items)
 	}
 	switch {

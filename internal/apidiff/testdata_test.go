@@ -36,7 +36,7 @@ const said = `{
    "End": {"type": "object", "properties": {"whole": {"type": "object", "properties": {"items": {"type": "integer"}}}}},
    "Problem": {"type": "object", "required": ["type"], "properties": {"type": {"type": "string", "enum": ["full", "gone"]}, "status": {"type": "integer"}}},
    "SettingsPatch": {"type": "object", "properties": {"closed": {"type": ["boolean", "null"]}, "max": {"type": ["integer", "null"]}}},
-   "Event": {"type": "object", "required": ["event"], "properties": {"event": {"type": "string"}, "name": {"type": "string"}, "id": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "properties": {"type": "object", "additionalProperties": {"type": "string"}}}}
+   "Event": {"type": "object", "required": ["event"], "properties": {"event": {"type": "string"}, "list": {"type": "array"}, "name": {"type": "string"}, "id": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "properties": {"type": "object", "additionalProperties": {"type": "string"}}}}
   }
  }
 }`
