@@ -79,6 +79,10 @@ e2e: test/sdk/node_modules test/sdk/venv ## real SDKs against the real binary, k
 	sh scripts/need.sh firefox
 	$(STAGE) e2e ./test/e2e -- -tags e2e -timeout 20m -count=1
 
+webkit: test/sdk/node_modules ## the console in the engine of Safari: a check before a release
+	sh scripts/need.sh webkit
+	$(GO) test -tags e2e,webkit -count=1 -run TestTheConsoleInWebKit ./test/e2e
+
 screenshots: test/sdk/node_modules ## the pictures of docs/console.md, of an instance that a test fills
 	sh scripts/need.sh chromium
 	SCREENSHOTS=$(CURDIR)/docs/console $(GO) test -tags e2e -count=1 -run TestTheConsoleInABrowser ./test/e2e
@@ -140,4 +144,4 @@ bench-compare: ## what got worse by more than 5% between the medians that were k
 clean: ## delete what was built
 	rm -rf bin dist test/sdk/node_modules test/sdk/venv
 
-.PHONY: help run build embedded image release release-dry release-push test-release test unit race sim e2e fuzz mutate lint bench bench-keep bench-compare servers faults attack servers-down clean
+.PHONY: help run build embedded image release release-dry release-push test-release test unit race sim e2e webkit fuzz mutate lint bench bench-keep bench-compare servers faults attack servers-down clean

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that tools of some tests are installed, from Debian if possible:
-# scripts/need.sh node | python | chromium | firefox | cc | shell | package
+# scripts/need.sh node | python | chromium | firefox | webkit | cc | shell | package
 set -eu
 
 install() {
@@ -35,6 +35,12 @@ firefox) # not every Debian has it: its test is left out then
 	command -v firefox-esr >/dev/null 2>&1 || (install firefox-esr) ||
 		echo "!!! no page of the console is looked at in Firefox: firefox-esr cannot be installed here" >&2
 	;;
+webkit)
+	what="WebKitGTK with its driver, and Xvfb (for the console in the engine of Safari)"
+	for tool in WebKitWebDriver Xvfb; do
+		command -v "$tool" >/dev/null 2>&1 || install webkit2gtk-driver xvfb
+	done
+	;;
 shell)
 	what="bash, curl and sqlite3 (for the commands in the documentation)"
 	for tool in bash curl sqlite3; do
@@ -52,7 +58,7 @@ cc)
 	command -v gcc >/dev/null 2>&1 || command -v cc >/dev/null 2>&1 || install gcc libc6-dev
 	;;
 *)
-	echo "usage: need.sh node | python | chromium | firefox | cc | shell | package" >&2
+	echo "usage: need.sh node | python | chromium | firefox | webkit | cc | shell | package" >&2
 	exit 2
 	;;
 esac

@@ -236,9 +236,10 @@ if (live && stream && mine.length && navigator.locks && window.BroadcastChannel 
   lead()
 }
 
-// A change is asked for in a dialog: the form of its own page.
+// A change is asked for in a dialog: the form of its own page. Where it was asked for has the focus again
+// when it closes: in Safari a click gives it none.
 let dialog
-async function ask(address) {
+async function ask(address, from) {
   let form
   try {
     form = $('[data-ask]', (await load(address)).page)
@@ -249,11 +250,10 @@ async function ask(address) {
     document.body.append(dialog)
     dialog.setAttribute('aria-labelledby', 'asked')
   }
-  const from = document.activeElement
   dialog.replaceChildren(document.adoptNode(form))
   const title = $('h1, h2', form)
   if (title) title.id = 'asked'
-  dialog.addEventListener('close', () => from && from.focus(), { once: true })
+  dialog.addEventListener('close', () => from.focus(), { once: true })
   dialog.showModal()
   const no = $('[data-no]', dialog)
   if (no) no.focus()
@@ -273,13 +273,13 @@ document.addEventListener('click', (e) => {
     dialog.close()
   } else if (by('a[data-asks]') && plainClick) {
     e.preventDefault()
-    ask(by('a[data-asks]').href)
+    ask(by('a[data-asks]').href, by('a[data-asks]'))
   } else if (by('button[data-asks]')) {
     const button = by('button[data-asks]')
     e.preventDefault()
     const chosen = new URLSearchParams(new FormData(button.form))
     if (!chosen.has(button.dataset.asks)) return say('Choose some first.')
-    ask((button.formAction || button.form.action).split('?')[0] + '?' + chosen)
+    ask((button.formAction || button.form.action).split('?')[0] + '?' + chosen, button)
   } else if (by('[data-all]')) {
     for (const box of $$('tbody input[type=checkbox]')) box.checked = by('[data-all]').checked
   }
