@@ -73,7 +73,7 @@ func TestEveryOperationCanBeCalled(t *testing.T) {
 
 func TestWhatGoesAwayIsListedSo(t *testing.T) {
 	all := []*operation.Description{
-		operation.View[operation.None, operation.None]("showOld", "old", "Show it. It is old.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.").Description,
+		operation.GoingAway(operation.View[operation.None, operation.None]("showOld", "old", "Show it. It is old."), "2027-01-31", "2027-07-31", "Use showNew.").Description,
 		operation.View[operation.None, operation.None]("showNew", "new", "Show it.").Description,
 	}
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEachAnswerOfWhatGoesAwaySaysSo(t *testing.T) {
-	old := operation.View[operation.None, map[string]string]("showOld", "old", "Show it.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.")
+	old := operation.GoingAway(operation.View[operation.None, map[string]string]("showOld", "old", "Show it."), "2027-01-31", "2027-07-31", "Use showNew.")
 	stays := operation.View[operation.None, map[string]string]("showNew", "new", "Show it.")
 	show := func(context.Context, *operation.None) (map[string]string, error) { return map[string]string{}, nil }
 	handlers := map[string]operation.Handler{"old": old.By(show), "new": stays.By(show)}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheDescriptionSaysWhatGoesAway(t *testing.T) {
-	old := operation.View[operation.None, operation.Problem]("showOld", "old", "Show it.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.")
+	old := operation.GoingAway(operation.View[operation.None, operation.Problem]("showOld", "old", "Show it."), "2027-01-31", "2027-07-31", "Use showNew.")
 	stays := operation.View[operation.None, operation.Problem]("showNew", "new", "Show it.")
 	all := []operation.Handler{{Description: old.Description}, {Description: stays.Description}}
 	var doc struct {

@@ -41,7 +41,7 @@ func TestAReadIsTriedAndAChangeIsNot(t *testing.T) {
 }
 
 func TestTheReferenceSaysWhatGoesAway(t *testing.T) {
-	old := operation.View[operation.None, operation.Problem]("showOld", "old", "Show it.").GoingAway("2027-01-31", "2027-07-31", "Use showNew.")
+	old := operation.GoingAway(operation.View[operation.None, operation.Problem]("showOld", "old", "Show it."), "2027-01-31", "2027-07-31", "Use showNew.")
 	w := newWorld(t, func(_ *world, a *admin.Parts, _ *console.Parts) {
 		a.Rooms = append(a.Rooms, admin.Room{Does: []operation.Handler{old.By(func(context.Context, *operation.None) (operation.Problem, error) { return operation.Problem{}, nil })}})
 	})

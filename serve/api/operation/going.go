@@ -15,14 +15,15 @@ type Going struct {
 
 // GoingAway is an operation that goes away: from the day since, which may still come, clients know that
 // they need something else, and from the day ends it may be missing. Days are written 2027-01-31.
-// Less than six months between them is a mistake of the program, found when it starts.
-func (o Operation[Q, A]) GoingAway(since, ends, instead string) Operation[Q, A] {
+// Less than six months between them is a mistake of the program, found when it starts. It is no method,
+// which each of a hundred operations would have.
+func GoingAway[Q, A any](o Operation[Q, A], since, ends, instead string) Operation[Q, A] {
 	o.Going = going(o.Description, since, ends, instead)
 	return o
 }
 
-// GoingAway is a listing that goes away, as [Operation.GoingAway] has it.
-func (l Listing[Q, A]) GoingAway(since, ends, instead string) Listing[Q, A] {
+// ListGoingAway is a listing that goes away, as [GoingAway] has it.
+func ListGoingAway[Q, A any](l Listing[Q, A], since, ends, instead string) Listing[Q, A] {
 	l.Going = going(l.Description, since, ends, instead)
 	return l
 }

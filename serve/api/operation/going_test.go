@@ -11,12 +11,12 @@ import (
 
 // showOld is one that goes away.
 func showOld(since, ends, instead string) *operation.Description {
-	return operation.View[operation.None, operation.None]("showOld", "old", "Show it.").GoingAway(since, ends, instead).Description
+	return operation.GoingAway(operation.View[operation.None, operation.None]("showOld", "old", "Show it."), since, ends, instead).Description
 }
 
 func TestAnOperationThatGoesAwayTellsItsClients(t *testing.T) {
 	h := http.Header{"Link": {"</other>"}}
-	list := operation.List[operation.None, operation.None]("listOld", "olds", "List them.").GoingAway("2027-01-31", "2027-07-31", "Use listNew.")
+	list := operation.ListGoingAway(operation.List[operation.None, operation.None]("listOld", "olds", "List them."), "2027-01-31", "2027-07-31", "Use listNew.")
 	list.Going.Tell(h, "/console/reference/listOld")
 	for name, want := range map[string]string{"Deprecation": "@1801353600", "Sunset": "Sat, 31 Jul 2027 00:00:00 GMT", "Link": `</other>, </console/reference/listOld>; rel="deprecation"; type="text/html"`} {
 		if got := strings.Join(h.Values(name), ", "); got != want {
