@@ -78,7 +78,7 @@ func TestTheLifeOfAnEventIsExplained(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	page := w.Page("/console/explain?system=delivery&owner=shop&id=one")
-	w.Has(page, "in flight", "It waits", "It is tried again in 12 s", "it was accepted", "+12ms", "queues forget", "log could not be asked. it is away",
+	w.Has(page, "in flight", "It waits", "It is tried again in 12 s", "it was accepted", "+12 ms", "queues forget", "log could not be asked. it is away",
 		"tidemill explain one --system delivery --owner shop", "GET /api/v1/explain?id=one&owner=shop&system=delivery", "Copy as text", "in flight It waits")
 	if !strings.Contains(page, `href="/console/queues/q/job?id=e3&amp;tenant=shop"`) {
 		t.Error("the job of a step is no link")

@@ -87,12 +87,12 @@ func size(n uint64) string {
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
 
-// Span is the time between two steps, in seconds, as short as it may be: 12ms, 3.4 s, 2 h 5 min.
+// Span is the time between two steps, in seconds, as short as it may be: 12 ms, 3.4 s, 2 h 5 min.
 func Span(seconds *float64) string {
 	d := time.Duration(*seconds * float64(time.Second))
 	switch {
 	case d < time.Second:
-		return d.Round(time.Millisecond).String()
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond).Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
