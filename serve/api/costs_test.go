@@ -2,9 +2,11 @@ package api
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/serve/caller"
 )
 
 // What says how many there are to be may look at all there is, to find fewer.
@@ -30,5 +32,34 @@ func TestLinesThatLookAtAllAreDear(t *testing.T) {
 		if lines := ListDead.CostOf(r); page != want.page || lines != want.lines {
 			t.Errorf("%q: a page is %v, lines are %v, want %v and %v", query, page, lines, want.page, want.lines)
 		}
+	}
+}
+
+// What goes on behind all that is there takes that away too, whatever its form and however many it asks for.
+func TestWhatTakesAListingAwayIsForOperators(t *testing.T) {
+	for query, want := range map[string]struct{ page, lines bool }{
+		"":                            {false, true},
+		"limit=1000":                  {false, true}, // which is refused in lines
+		"max=1000":                    {false, false},
+		"max=1001":                    {false, true},
+		"newest=100":                  {false, false},
+		"max=5&format=export":         {true, true},
+		"follow=true":                 {true, true},
+		"follow=true&max=5":           {true, true},
+		"follow=true&newest=5":        {false, false},
+		"follow=true&newest=1001":     {true, true},
+		"limit=5&count=bounded":       {false, true},
+		"limit=5&count=exact&max=100": {true, true},
+	} {
+		r := httptest.NewRequest("GET", "/api/v1/dead?"+query, nil)
+		page, _ := ListDead.Needs(r)
+		r.Header.Set("Accept", operation.LinesType)
+		lines, what := ListDead.Needs(r)
+		if (page.Role == caller.Operator) != want.page || (lines.Role == caller.Operator) != want.lines || !strings.Contains(what, "listDead") {
+			t.Errorf("%q: a page needs the role %v, lines (%s) %v", query, page.Role, what, lines.Role)
+		}
+	}
+	if d, _ := ListQueues.Needs(httptest.NewRequest("GET", "/api/v1/queues", nil)); d.Role != caller.Viewer || ListDead.Role != caller.Viewer {
+		t.Error("a role was raised for all requests")
 	}
 }

@@ -35,7 +35,7 @@ func (d *Description) CostOf(r *http.Request) Cost {
 			cost = costOf(name)
 		}
 	}
-	if d.inLines(r) && (!few(q) || d.looksAtAll(q)) {
+	if d.inLines(r) && (!few(q, "max", "newest") || d.looksAtAll(q)) {
 		cost = Dear
 	}
 	return cost
@@ -43,12 +43,15 @@ func (d *Description) CostOf(r *http.Request) Cost {
 
 // inLines says whether a request is for lines of a listing that may be long, and not for what comes from now on.
 func (d *Description) inLines(r *http.Request) bool {
-	return d.Paged() && !isShort(d) && forLines(r) && r.URL.Query().Get("follow") != "true"
+	return d.Paged() && !isShort(d) && forLines(r) && !follows(r.URL.Query())
 }
 
-// few says whether a query wants no more lines than a page may have.
-func few(q url.Values) bool {
-	for _, name := range []string{"max", "newest"} {
+// follows says whether a query is for what comes from now on too.
+func follows(q url.Values) bool { return q.Get("follow") == "true" }
+
+// few says whether a query wants no more lines than a page may have, by one of the parameters that say how many.
+func few(q url.Values, by ...string) bool {
+	for _, name := range by {
 		if n, err := strconv.Atoi(q.Get(name)); err == nil && 0 < n && n <= LimitsOfPages().Most {
 			return true
 		}

@@ -6,10 +6,11 @@ import (
 	"github.com/tidemill/tidemill/serve/caller"
 )
 
-// TakesAway says whether a request takes away what a listing has of people: all that match, or in the form for other
-// programs. The audit trail has each such request.
+// TakesAway says whether a request takes away what a listing has of people: all that match, whether it goes on behind
+// them or not, or in the form for other programs. The audit trail has each such request.
 func (d *Description) TakesAway(r *http.Request) bool {
-	return d.Exports && (asExport(r) || d.inLines(r) && !few(r.URL.Query()))
+	q := r.URL.Query()
+	return d.Exports && (asExport(r) || follows(q) && !few(q, "newest") || d.inLines(r) && !few(q, "max", "newest"))
 }
 
 func asExport(r *http.Request) bool { return r.URL.Query().Get("format") == "export" }
@@ -23,6 +24,8 @@ func (d *Description) Needs(r *http.Request) (*Description, string) {
 		return d, d.ID
 	case d.Exports && asExport(r):
 		what = d.ID + " with format=export"
+	case d.TakesAway(r) && follows(r.URL.Query()):
+		what = "following " + d.ID + " from its beginning, and not from its newest on (newest=1000),"
 	case d.TakesAway(r):
 		what = "reading all of " + d.ID + ", and not a page or up to 1000 lines (max=1000),"
 	case d.Paged() && r.URL.Query().Get("count") == countExact:
