@@ -194,7 +194,7 @@ func New(p Parts) *API {
 			}
 			a.mux.HandleFunc(operation.Pattern(h.Description), a.telling(h.Description, timed.of(h.Description, shrunk(h.Description, func(w http.ResponseWriter, req *http.Request) {
 				who := caller.From(req.Context())
-				needed, what := h.Needs(req)
+				needed, what := operation.Needs(h.Description, req)
 				req = req.WithContext(operation.WithSystem(withSight(req.Context(), sight{who.Name, who.Rights, needed.Role}), r.System))
 				if err := a.admit(w, req, h.Description); err != nil {
 					a.fail(w, req, err)

@@ -81,7 +81,7 @@ func (a *API) entryBy(r *http.Request, who caller.Caller) trail.Entry {
 func (a *API) trailed(w http.ResponseWriter, r *http.Request, d *operation.Description, do func(http.ResponseWriter, *http.Request) error) error {
 	if changes(d) {
 		defer a.standing.changed()
-	} else if !d.TakesAway(r) {
+	} else if !operation.TakesAway(d, r) {
 		return do(w, r)
 	}
 	if a.Trail == nil {
@@ -162,7 +162,7 @@ func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // refusedBy writes a change that a caller has no right to.
 func (a *API) refusedBy(r *http.Request, d *operation.Description, err error) {
-	if who := caller.From(r.Context()); a.Trail != nil && (changes(d) || d.TakesAway(r)) && who.Rights != (caller.Rights{}) {
+	if who := caller.From(r.Context()); a.Trail != nil && (changes(d) || operation.TakesAway(d, r)) && who.Rights != (caller.Rights{}) {
 		a.wrote(r, a.entryFor(r, d), endOf(r.Context(), d, 0, err))
 	}
 }

@@ -52,14 +52,14 @@ func TestWhatTakesAListingAwayIsForOperators(t *testing.T) {
 		"limit=5&count=exact&max=100": {true, true},
 	} {
 		r := httptest.NewRequest("GET", "/api/v1/dead?"+query, nil)
-		page, _ := ListDead.Needs(r)
+		page, _ := operation.Needs(ListDead.Description, r)
 		r.Header.Set("Accept", operation.LinesType)
-		lines, what := ListDead.Needs(r)
+		lines, what := operation.Needs(ListDead.Description, r)
 		if (page.Role == caller.Operator) != want.page || (lines.Role == caller.Operator) != want.lines || !strings.Contains(what, "listDead") {
 			t.Errorf("%q: a page needs the role %v, lines (%s) %v", query, page.Role, what, lines.Role)
 		}
 	}
-	if d, _ := ListQueues.Needs(httptest.NewRequest("GET", "/api/v1/queues", nil)); d.Role != caller.Viewer || ListDead.Role != caller.Viewer {
+	if d, _ := operation.Needs(ListQueues.Description, httptest.NewRequest("GET", "/api/v1/queues", nil)); d.Role != caller.Viewer || ListDead.Role != caller.Viewer {
 		t.Error("a role was raised for all requests")
 	}
 }

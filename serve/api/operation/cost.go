@@ -35,14 +35,14 @@ func (d *Description) CostOf(r *http.Request) Cost {
 			cost = costOf(name)
 		}
 	}
-	if d.inLines(r) && (!few(q, "max", "newest") || d.looksAtAll(q)) {
+	if inLines(d, r) && (!few(q, "max", "newest") || looksAtAll(d, q)) {
 		cost = Dear
 	}
 	return cost
 }
 
 // inLines says whether a request is for lines of a listing that may be long, and not for what comes from now on.
-func (d *Description) inLines(r *http.Request) bool {
+func inLines(d *Description, r *http.Request) bool {
 	return d.Paged() && !isShort(d) && forLines(r) && !follows(r.URL.Query())
 }
 
@@ -60,7 +60,7 @@ func few(q url.Values, by ...string) bool {
 }
 
 // looksAtAll says whether a query has everything looked at, in lines, whatever is found.
-func (d *Description) looksAtAll(q url.Values) bool {
+func looksAtAll(d *Description, q url.Values) bool {
 	return slices.ContainsFunc(d.Params, func(p Param) bool { return p.Field.Tag.Get("looks") == "all" && q.Get(p.Name) != "" })
 }
 

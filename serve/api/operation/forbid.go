@@ -9,11 +9,11 @@ import (
 // Forbid is why a caller may not do an operation: the role that is missing, and for which systems. What
 // is its name, or what people call what it does.
 func (d *Description) Forbid(what string, who caller.Caller) *Problem {
-	return Refuse(http.StatusForbidden, "%s needs the role %v%s, and %s has the role %v", what, d.Role, d.forWhich(who), who.Name, who.Rights)
+	return Refuse(http.StatusForbidden, "%s needs the role %v%s, and %s has the role %v", what, d.Role, forWhich(d, who), who.Name, who.Rights)
 }
 
 // forWhich says for which systems it needs its role, to somebody who has roles for some.
-func (d *Description) forWhich(who caller.Caller) string {
+func forWhich(d *Description, who caller.Caller) string {
 	switch {
 	case who.Rights.Whole():
 		return ""
