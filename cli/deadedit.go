@@ -16,8 +16,7 @@ type deadEditCmd struct {
 	command.Remote
 	api.OneDead
 	api.Seen
-	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
-	emptied
+	newPayload
 }
 
 // Help is shown by tidemill dead edit --help.
@@ -42,7 +41,7 @@ func (c *deadEditCmd) Run(ctx context.Context, e command.Env) error {
 		was, err := command.PayloadOf(l.Payload, l.PayloadBase64)
 		return was, l.ETag, err
 	}
-	return editPayload(ctx, e, c, newPayload{c.File, c.Empty}, &c.Seen, read, func(a *command.Client, payload []byte) error {
+	return editPayload(ctx, e, c, c.newPayload, &c.Seen, read, func(a *command.Client, payload []byte) error {
 		_, err := command.Shown(ctx, e, c, a, api.EditDead, &api.DeadEdit{OneDead: c.OneDead, Seen: c.Seen.OrWhatever(), NewPayload: c.of(payload)}, func(l *api.DeadLetter) error {
 			_, err := fmt.Fprintf(e.Out, "Dead letter %d is edited: %d bytes. `tidemill dead replay --seq %d` sends it.\n", l.Seq, len(payload), l.Seq)
 			return err
@@ -58,33 +57,28 @@ const editHelp = `On a terminal your editor shows the payload. If somebody else 
 // maxPayload is as much as the API takes.
 const maxPayload = 4 << 20
 
-// emptied is the flag of an edit that leaves nothing of a payload.
-type emptied struct {
-	Empty bool `help:"The new payload is empty: it is read from nowhere."`
+// newPayload is where the new payload of an edit is from.
+type newPayload struct {
+	File  string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
+	Empty bool   `help:"The new payload is empty: it is read from nowhere."`
 }
 
 // of is a new payload as the API takes it.
-func (e emptied) of(payload []byte) operation.NewPayload {
-	return operation.NewPayload{Empty: e.Empty, Body: payload}
-}
-
-// newPayload is where a new payload is from.
-type newPayload struct {
-	file  string
-	empty bool // it has no bytes
+func (n newPayload) of(payload []byte) operation.NewPayload {
+	return operation.NewPayload{Empty: n.Empty, Body: payload}
 }
 
 // readPayload reads what is to be a payload, whole. Nothing is a slip, and refused, unless that was said.
 func readPayload(e command.Env, from newPayload) ([]byte, error) {
-	if from.empty && from.file != "" {
+	if from.Empty && from.File != "" {
 		return nil, command.UsageError{Err: errors.New("--empty and a file contradict each other")}
 	}
-	if from.empty {
+	if from.Empty {
 		return nil, nil
 	}
 	in := e.In
-	if from.file != "" && from.file != "-" {
-		f, err := os.Open(from.file)
+	if from.File != "" && from.File != "-" {
+		f, err := os.Open(from.File)
 		if err != nil {
 			return nil, err
 		}

@@ -71,7 +71,7 @@ func inEditor(ctx context.Context, e command.Env, editor []string, was []byte, s
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("nothing was changed: the editor %s: %w", editor[0], err)
 	}
-	payload, err := readPayload(e, newPayload{file: f.Name()})
+	payload, err := readPayload(e, newPayload{File: f.Name()})
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,7 @@ type queueEditCmd struct {
 	command.Remote
 	api.OneJob
 	api.Seen
-	File string `arg:"" optional:"" help:"The new payload, byte for byte. Default on a terminal: the editor that EDITOR names. Default elsewhere, or -: standard input." type:"path"`
-	emptied
+	newPayload
 }
 
 // Help is shown by tidemill queue edit --help.
@@ -45,7 +44,7 @@ func (c *queueEditCmd) Run(ctx context.Context, e command.Env) error {
 		was, err := command.PayloadOf(j.Payload, j.PayloadBase64)
 		return was, j.ETag, err
 	}
-	return editPayload(ctx, e, c, newPayload{c.File, c.Empty}, &c.Seen, read, func(a *command.Client, payload []byte) error {
+	return editPayload(ctx, e, c, c.newPayload, &c.Seen, read, func(a *command.Client, payload []byte) error {
 		_, err := command.Shown(ctx, e, c, a, api.EditJob, &api.JobEdit{OneJob: c.OneJob, Seen: c.Seen.OrWhatever(), NewPayload: c.of(payload)}, func(*api.Job) error {
 			_, err := fmt.Fprintf(e.Out, "Job %s is edited: %d bytes.\n", command.Printable(c.Job), len(payload))
 			return err

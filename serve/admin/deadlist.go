@@ -27,7 +27,7 @@ func (a *API) dead(ctx context.Context, q *api.DeadFilter) (iter.Seq2[api.Listed
 	}
 	switch {
 	case q.Text == "":
-	case q.Count != "" && q.Count != "none":
+	case q.Counts():
 		return nil, operation.Refuse(http.StatusBadRequest, "what has a text is not counted: leave count out")
 	case unfiltered(&f) && q.System == "":
 		return nil, operation.Refuse(http.StatusBadRequest, "text looks at each dead letter that other filters choose: say where to look, by a system, pipeline, partner, kind, cause, owner or time")

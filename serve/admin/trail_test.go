@@ -99,14 +99,7 @@ func TestTheTrailHasWhoDidWhatFromWhereAndWhatCameOfIt(t *testing.T) {
 }
 
 func TestTheTrailHasExports(t *testing.T) {
-	letters, err := tabledeadletter.Memory(deadletter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Message: &tidemill.Message{ID: "1"}}}); err != nil {
-		t.Fatal(err)
-	}
-	d := newDesk(t, admin.Parts{Letters: letters, Trail: tabletrail.Memory()})
+	d := newDesk(t, admin.Parts{Letters: lettersOf(t, "1"), Trail: tabletrail.Memory()})
 	d.get("dead?limit=10") // a page is looked at
 	d.get("dead?max=5")
 	d.get("dead?format=export&limit=10&pipeline=p")
@@ -123,14 +116,7 @@ func TestTheTrailHasExports(t *testing.T) {
 
 // TestExportsAreForOperators holds that a viewer sees pages and takes no listing away, and that the trail has who tried.
 func TestExportsAreForOperators(t *testing.T) {
-	letters, err := tabledeadletter.Memory(deadletter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "p", Message: &tidemill.Message{ID: "1"}}}); err != nil {
-		t.Fatal(err)
-	}
-	d := newDesk(t, admin.Parts{Letters: letters, Trail: tabletrail.Memory()})
+	d := newDesk(t, admin.Parts{Letters: lettersOf(t, "1"), Trail: tabletrail.Memory()})
 	for _, path := range []string{"dead?limit=1000", "dead?max=1000"} {
 		d.good(d.ofRole(caller.Viewer, path))
 	}

@@ -28,6 +28,9 @@ type Count struct {
 // is 0. Beside an error it says how many it has counted by then.
 type Counter[Q any] func(ctx context.Context, q *Q, most int) (int, error)
 
+// Counts says whether a page is asked for with how many there are.
+func (p *Page) Counts() bool { return p.Count != "" && p.Count != "none" }
+
 // counted counts, for as long as that may take; nil: nobody asked for it.
 func counted(ctx context.Context, p *Page, count func(context.Context, int) (int, error)) *Count {
 	most, within := countMost+1, boundedWithin

@@ -81,7 +81,7 @@ func (s *served) page(w http.ResponseWriter, r *http.Request, p *Page) error {
 	if err := p.open(of, now); err != nil {
 		return err
 	}
-	if s.count == nil && p.Count != "" && p.Count != "none" {
+	if s.count == nil && p.Counts() {
 		return Refuse(http.StatusBadRequest, "this listing is not counted: leave count out")
 	}
 	return s.object(w, r, func(all iter.Seq2[any, error]) (*Paged[any], error) {

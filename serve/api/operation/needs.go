@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/tidemill/tidemill/serve/caller"
@@ -26,9 +27,9 @@ func Needs(d *Description, r *http.Request) (*Description, string) {
 	case d.Exports && asExport(r):
 		what = d.ID + " with format=export"
 	case TakesAway(d, r) && follows(r.URL.Query()):
-		what = "following " + d.ID + " from its beginning, and not from its newest on (newest=1000),"
+		what = fmt.Sprintf("following %s from its beginning, and not from its newest on (newest=%d),", d.ID, LimitsOfPages().Most)
 	case TakesAway(d, r):
-		what = "reading all of " + d.ID + ", and not a page or up to 1000 lines (max=1000),"
+		what = fmt.Sprintf("reading all of %s, and not a page or up to %[2]d lines (max=%[2]d),", d.ID, LimitsOfPages().Most)
 	case d.Paged() && r.URL.Query().Get("count") == countExact:
 		what = d.ID + " with count=exact, and not count=bounded,"
 	default:

@@ -234,16 +234,16 @@ func (p *Param) readBody(w http.ResponseWriter, r *http.Request, f reflect.Value
 
 // fill reads a body into its field.
 func (p *Param) fill(f reflect.Value, body []byte) error {
-	if len(body) == 0 && f.Kind() == reflect.Slice && p.Optional() { // the operation says what that means
+	raw := f.Kind() == reflect.Slice
+	switch empty := len(body) == 0; {
+	case empty && raw && p.Optional(): // the operation says what that means
 		return nil
-	}
-	if len(body) == 0 && f.Kind() == reflect.Slice {
+	case empty && raw:
 		return Refuse(http.StatusBadRequest, "the request has no body, and nothing is not taken for a payload")
-	}
-	if len(body) == 0 {
+	case empty:
 		return Refuse(http.StatusBadRequest, "the request has no body, which would say what is asked for")
 	}
-	if f.Kind() == reflect.Slice {
+	if raw {
 		f.SetBytes(body)
 		return nil
 	}
