@@ -38,6 +38,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
+// Kinds are all kinds but NoKind.
+func Kinds() []Kind {
+	all := make([]Kind, 0, kinds-1)
+	for k := NoKind + 1; k < kinds; k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
 // ParseKind is the inverse of Kind.String.
 func ParseKind(s string) (Kind, error) {
 	for k, n := range kindNames {

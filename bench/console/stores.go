@@ -81,15 +81,41 @@ func (s *stores) inFile(ctx context.Context, folder string) error {
 		return err
 	}
 	s.ends = append(s.ends, db.Close)
-	if s.queues, err = sqlitequeue.New(ctx, db, sqlitequeue.Options{}); err != nil {
+	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
+	if err != nil {
 		return err
 	}
+	s.queues = queues
+	s.sweeps(ctx, queues.Sweep)
 	dead, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
 	if err != nil {
 		return err
 	}
 	s.letters, err = tabledeadletter.New(ctx, dead, tabledeadletter.Options{Options: bounds})
 	return err
+}
+
+// sweeps does the housekeeping of a queue as often as the product does.
+func (s *stores) sweeps(ctx context.Context, sweep func(context.Context) error) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(time.Minute)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				done <- nil
+				return
+			}
+			if err := sweep(ctx); err != nil && ctx.Err() == nil {
+				done <- fmt.Errorf("sweep the queue: %w", err)
+				return
+			}
+		}
+	}()
+	s.ends = append(s.ends, func() error { stop(); return <-done })
 }
 
 func (s *stores) inRedis(ctx context.Context, url string) error {

@@ -85,7 +85,7 @@ func (a *API) tenantOf(ctx context.Context, q *api.Dead) (string, error) {
 }
 
 func kindNames() (all []string) {
-	for k := tidemill.NoKind + 1; k <= tidemill.Unknown; k++ {
+	for _, k := range tidemill.Kinds() {
 		all = append(all, k.String())
 	}
 	return all

@@ -31,7 +31,7 @@ func (a *API) readGroups(ctx context.Context, only func(string) bool) (all deadl
 		if err != nil {
 			return all, err
 		}
-		all.Groups, all.Other, all.Looked = append(all.Groups, some.Groups...), all.Other+some.Other, all.Looked+some.Looked
+		all.Groups, all.Other = append(all.Groups, some.Groups...), all.Other+some.Other
 	}
 	all.Largest()
 	return all, nil
@@ -49,7 +49,7 @@ func (a *API) groups(ctx context.Context, q *api.GroupsOf) (out api.DeadGroups, 
 	} else if all, err = a.readGroups(ctx, a.pipelines(may)); err != nil {
 		return out, err
 	}
-	out = api.DeadGroups{Groups: []api.DeadGroup{}, Other: all.Other, Looked: all.Looked, AsOf: at.UTC()}
+	out = api.DeadGroups{Groups: []api.DeadGroup{}, Other: all.Other, AsOf: at.UTC()}
 	shown := all.Groups
 	if q.Max > 0 && len(shown) > q.Max {
 		shown, out.More = shown[:q.Max], len(shown)-q.Max

@@ -193,7 +193,7 @@ func (e *exampling) streamed(path string) {
 func (e *exampling) queues() {
 	const q = "queues/s2s.stats"
 	e.post(q+"/pause?for=10m", "") // so that it is not tried meanwhile
-	e.get(q)
+	e.until(q, `"leased":0`)       // nor being tried since before
 	e.get(q + "/job?id=" + eventID + "%2Fstats&tenant=shop")
 	e.get(q + "/job/payload?id=" + eventID + "%2Fstats&tenant=shop")
 	e.ask("PUT", q+"/job/payload?id="+eventID+"%2Fstats&tenant=shop", strings.Replace(purchase, "shoe-42", "shoe-43", 1))

@@ -103,15 +103,18 @@ type Store interface {
 	// the source: the books count it as put too, and the one that it replaces as discarded.
 	tidemill.DeadLetters
 	// List yields dead letters in order of Seq, up or back, as they are when it begins. It reads
-	// page by page and blocks nothing; it leaves out those that are gone by then.
+	// page by page and blocks nothing; it leaves out those that are gone by then. Of a Cause it
+	// reads no others, unless IDs are named.
 	List(ctx context.Context, f Filter) iter.Seq2[*Letter, error]
 	// Count is how many dead letters match, without reading payloads.
 	Count(ctx context.Context, f Filter) (int, error)
 	// Groups says how many dead letters there are for each cause, its numbers aside, as they are
-	// now. It reads counters, which change with the dead letters in one transaction; a store that
-	// has none looks at its newest 10,000 dead letters, and says so. only says of which pipelines;
-	// nil: of all.
+	// now. It reads counters, which change with the dead letters in one transaction. only says of
+	// which pipelines; nil: of all.
 	Groups(ctx context.Context, only func(pipeline string) bool) (Groups, error)
+	// Owners says how many dead letters an owner has in a pipeline, as they are now: of each pipeline
+	// the MaxOwners that have the most, these first. It reads counters like Groups.
+	Owners(ctx context.Context, only func(pipeline string) bool) ([]Owner, error)
 	// Replay marks matching held dead letters as replaying, durably, and says how many:
 	// Open hands them out. Messages that die later are not among them.
 	Replay(ctx context.Context, f Filter) (int, error)

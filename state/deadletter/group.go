@@ -19,11 +19,19 @@ type Group struct {
 	Count    int    // held or being replayed
 }
 
+// MaxOwners is how many owners of a pipeline are shown.
+const MaxOwners = 1000
+
+// Owner is how many dead letters of a pipeline are those of an owner.
+type Owner struct {
+	Pipeline, Tenant string
+	Count            int // held or being replayed
+}
+
 // Groups are the dead letters of a store by why they died.
 type Groups struct {
 	Groups []Group // at most MaxGroups, the largest first
 	Other  int     // dead letters that are in none of them
-	Looked int     // how many dead letters were looked at, where not all were; 0: all are counted
 }
 
 // Largest keeps the largest groups, and counts the others together.

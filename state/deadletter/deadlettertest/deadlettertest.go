@@ -89,7 +89,7 @@ type fixture struct {
 
 // Run runs all cases, each on its own store.
 func Run(t *testing.T, open func(t *testing.T, o deadletter.Options) Harness) {
-	for _, c := range slices.Concat(putCases, listCases, editCases, replayCases, settleCases, groupCases, boundCases, concurrentCases) {
+	for _, c := range slices.Concat(putCases, listCases, editCases, replayCases, settleCases, groupCases, ownerCases, boundCases, concurrentCases) {
 		t.Run(c.name, func(t *testing.T) {
 			defer func() {
 				if t.Failed() {

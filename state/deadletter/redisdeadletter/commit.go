@@ -45,7 +45,7 @@ func where(r *deadletter.Record) (place, int64) {
 
 // change is one change of one dead letter, as commit.lua makes it.
 type change struct {
-	kind     string // add, set, del, drop
+	kind     string // add, set, del, drop, join, leave
 	r        *deadletter.Record
 	old      string   // what was read: the companion, or the list of its id field (add)
 	entry    string   // that the dead letter gets (add), or to drop; empty: a new one
@@ -77,7 +77,7 @@ var (
 // run makes the changes and says which of them were made. After errConflict and errNoRoom
 // nothing is changed.
 func (c *commit) run(ctx context.Context, s *Store) ([]bool, error) {
-	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order, s.deaths}
+	keys := []string{s.stream, s.seq, s.mark, s.ids, s.meta, s.history, s.order, s.deaths, s.known, s.group, s.died, s.causes, s.pipelines}
 	pipelines, number := []string{}, map[string]int{}
 	for i := range c.changes {
 		p := c.changes[i].pipeline()
@@ -91,7 +91,7 @@ func (c *commit) run(ctx context.Context, s *Store) ([]bool, error) {
 	if c.all {
 		mode = "all"
 	}
-	args := make([]string, 0, 5+14*len(c.changes))
+	args := make([]string, 0, 5+16*len(c.changes))
 	args = append(args, mode, c.read, c.mark, strconv.Itoa(c.limit), strconv.Itoa(len(c.changes)))
 	for i := range c.changes {
 		args = c.changes[i].append(args, number[c.changes[i].pipeline()])
@@ -125,12 +125,15 @@ func (c *change) pipeline() string {
 
 // append writes the change as arguments of commit.lua.
 func (c *change) append(args []string, pipeline int) []string {
-	var seq, id, meta, to, at, history string
+	var seq, id, meta, to, at, history, group, owner string
 	book := c.book
 	if c.r != nil {
 		if id = idField(c.r.Pipeline, c.r.ID); c.r.Seq > 0 {
 			seq = strconv.FormatInt(c.r.Seq, 10)
 		}
+	}
+	if c.history {
+		group, owner = groupOf(c.r), idField(c.r.Pipeline, c.r.Tenant)
 	}
 	if c.kind == "add" || c.kind == "set" {
 		p, ms := where(c.r)
@@ -142,7 +145,7 @@ func (c *change) append(args []string, pipeline int) []string {
 			book = strconv.Itoa(c.replaced)
 		}
 	}
-	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, book, strconv.Itoa(len(c.fields)))
+	args = append(args, c.kind, seq, strconv.Itoa(pipeline), id, c.old, meta, c.entry, to, at, history, group, owner, book, strconv.Itoa(len(c.fields)))
 	return append(args, c.fields...)
 }
 

@@ -1,13 +1,16 @@
 -- commit changes dead letters if they still are what was read, and writes the books.
 --
--- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order, 8 deaths,
---        then of each pipeline: held, ready, later, books, wakes
+-- KEYS   1 stream, 2 seq, 3 mark, 4 ids, 5 meta, 6 history, 7 order, 8 deaths, 9 known, 10 group,
+--        11 died, 12 causes, 13 pipelines, then of each pipeline: held, ready, later, books, wakes,
+--        groups, owners
 -- ARGV   1 "all" (all changes or none) or "each" (those that still fit)
 --        2 the mark that was read, empty: not checked; 3 the mark to write
 --        4 how many dead letters a pipeline may have, 0: not checked; 5 how many changes
 --        then of each change: kind, seq, pipeline (a number), id field, what was read,
---        meta, entry, place, time, history, book (del: how it ended; add, set: how many
---        messages of its name it replaces, or empty), how many fields, the fields
+--        meta, entry, place, time, history, group (its id, kind and cause), owner (of a pipeline),
+--        book (del: how it ended; add, set: how many messages of its name it replaces, or empty),
+--        how many fields, the fields. Kinds are add, set, del, drop (an entry), join and leave (a
+--        group)
 -- returns {1, which were made…}, {0}: not what was read, {2, pipeline, dead letters}: no room
 local stream, ids, meta, history, order = KEYS[1], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local mark = redis.call('GET', KEYS[3]) or '0-0'
@@ -17,16 +20,19 @@ local changes = {}
 for i = 1, n do
   local c = {kind = ARGV[at], seq = ARGV[at + 1], p = tonumber(ARGV[at + 2]), id = ARGV[at + 3], old = ARGV[at + 4],
     meta = ARGV[at + 5], entry = ARGV[at + 6], place = ARGV[at + 7], time = ARGV[at + 8], history = ARGV[at + 9],
-    book = ARGV[at + 10], from = at + 12, to = at + 11 + tonumber(ARGV[at + 11])}
+    group = ARGV[at + 10], owner = ARGV[at + 11], book = ARGV[at + 12], from = at + 14, to = at + 13 + tonumber(ARGV[at + 13])}
   changes[i] = c
   at = c.to + 1
 end
-local function key(p, k) return KEYS[8 + 5 * (p - 1) + k] end
-local HELD, READY, LATER, BOOKS, WAKES = 1, 2, 3, 4, 5
+local OWN, EACH = 13, 7
+local pipelines = (#KEYS - OWN) / EACH
+local function key(p, k) return KEYS[OWN + EACH * (p - 1) + k] end
+local HELD, READY, LATER, BOOKS, WAKES, GROUPS, OWNERS = 1, 2, 3, 4, 5, 6, 7
 
 local function fits(c)
   if c.kind == 'add' then return (redis.call('HGET', ids, c.id) or '') == c.old end
   if c.kind == 'drop' then return true end
+  if c.kind == 'leave' then return redis.call('HEXISTS', meta, c.seq) == 0 end
   return redis.call('HGET', meta, c.seq) == c.old
 end
 if ARGV[2] ~= '' and ARGV[2] ~= mark then return {0} end
@@ -42,7 +48,7 @@ if limit > 0 then
     if c.kind == 'add' then more[c.p] = (more[c.p] or 0) + 1 end
     if c.kind == 'del' then more[c.p] = (more[c.p] or 0) - 1 end
   end
-  for p = 1, (#KEYS - 8) / 5 do
+  for p = 1, pipelines do
     local there = redis.call('ZCARD', key(p, HELD)) + redis.call('ZCARD', key(p, READY)) + redis.call('ZCARD', key(p, LATER))
     if (more[p] or 0) > 0 and there + more[p] > limit then return {2, p, there} end
   end
@@ -71,6 +77,43 @@ local function place(c)
   end
 end
 
+-- The group of a dead letter: in group its id, then the owner as it is given; in died the id and the
+-- seq; in groups its size; in causes its kind and cause.
+local group, died, causes = KEYS[10], KEYS[11], KEYS[12]
+local function member(id, seq) return id .. string.format('%016.0f', seq) end
+local function split(owner) -- its pipeline, which its length is before, and its name
+  local n = string.match(owner, '^%d+')
+  return string.sub(owner, #n + 2, #n + 1 + n), string.sub(owner, #n + 2 + n)
+end
+local function count(c, of, name, n)
+  local size = tonumber(redis.call('ZINCRBY', key(c.p, of), n, name))
+  if size <= 0 then redis.call('ZREM', key(c.p, of), name) end
+  return size
+end
+local function leave(c)
+  local of = redis.call('HGET', group, c.seq)
+  if not of then return end
+  local id = string.sub(of, 1, 16)
+  local _, owner = split(string.sub(of, 17))
+  redis.call('HDEL', group, c.seq)
+  redis.call('ZREM', died, member(id, c.seq))
+  if count(c, GROUPS, id, -1) <= 0 then redis.call('HDEL', causes, id) end
+  count(c, OWNERS, owner, -1)
+end
+local function join(c)
+  local id = string.sub(c.group, 1, 16)
+  if redis.call('HGET', group, c.seq) == id .. c.owner then return end
+  leave(c)
+  local pipeline, owner = split(c.owner)
+  redis.call('HSET', group, c.seq, id .. c.owner)
+  redis.call('ZADD', died, 0, member(id, c.seq))
+  if count(c, GROUPS, id, 1) == 1 then
+    redis.call('HSET', causes, id, string.sub(c.group, 17))
+    redis.call('SADD', KEYS[13], pipeline)
+  end
+  count(c, OWNERS, owner, 1)
+end
+
 local made, wake, deaths = {1}, {}, false
 for i, c in ipairs(changes) do
   made[i + 1] = 1
@@ -80,12 +123,17 @@ for i, c in ipairs(changes) do
     made[i + 1] = 0 -- found in the stream, and ended since
   elseif c.kind == 'drop' then
     redis.call('XDEL', stream, c.entry)
+  elseif c.kind == 'join' then
+    join(c)
+  elseif c.kind == 'leave' then
+    leave(c)
   elseif c.kind == 'del' then
     deaths = true
     redis.call('XDEL', stream, string.match(c.old, '^[^\n]*'))
     redis.call('HDEL', meta, c.seq)
     redis.call('HDEL', history, c.seq)
     redis.call('ZREM', order, c.seq)
+    leave(c)
     place(c)
     local left = {}
     for s in string.gmatch(redis.call('HGET', ids, c.id) or '', '[^,]+') do
@@ -124,6 +172,7 @@ for i, c in ipairs(changes) do
     if c.history ~= '' then
       deaths = true
       redis.call('HSET', history, c.seq, c.history)
+      join(c)
     end
     place(c)
     if c.place == 'ready' or c.place == 'later' then wake[c.p] = true end
@@ -131,8 +180,11 @@ for i, c in ipairs(changes) do
 end
 if ARGV[3] ~= '' then mark = ARGV[3] end
 redis.call('SET', KEYS[3], mark)
-if deaths then redis.call('INCR', KEYS[8]) end
-for p = 1, (#KEYS - 8) / 5 do
+if deaths then
+  redis.call('INCR', KEYS[8])
+  redis.call('INCR', KEYS[9])
+end
+for p = 1, pipelines do
   if wake[p] then redis.call('XADD', key(p, WAKES), 'MAXLEN', 1, '*', 'w', '1') end
 end
 return made

@@ -122,6 +122,23 @@ func (s *Store) page(ctx context.Context, set string, after, before int64, most 
 	return found, last, err
 }
 
+// pageOf is page for the dead letters of groups, by their ids.
+func (s *Store) pageOf(ctx context.Context, groups []string, after, before int64, most int, back bool) ([]stored, int64, error) {
+	args := []string{digits(after), digits(before), strconv.Itoa(most), ""}
+	if back {
+		args[3] = "back"
+	}
+	answer, err := diedScript.Exec(ctx, s.client, []string{s.died, s.meta}, append(args, groups...)).ToArray()
+	if err != nil {
+		return nil, 0, failed(err)
+	}
+	found, last, err := s.pairs(answer[0], answer[1])
+	return found, last, err
+}
+
+// digits writes a number so that its order is that of its bytes.
+func digits(n int64) string { return fmt.Sprintf("%016d", n) }
+
 // pairs reads seqs and their companions.
 func (s *Store) pairs(seqs, metas rueidis.RedisMessage) (found []stored, last int64, err error) {
 	names, err := seqs.AsStrSlice()

@@ -60,6 +60,19 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 	if f.Pipeline != "" && f.State == deadletter.Held {
 		set = s.held(f.Pipeline)
 	}
+	next := func(after, before int64, most int) ([]stored, int64, error) {
+		return s.page(ctx, set, after, before, most, f.Back)
+	}
+	if f.Cause != "" {
+		groups, err := s.ofCause(ctx, &f)
+		if err != nil || len(groups) == 0 {
+			return err
+		}
+		f.Cause = ""
+		next = func(after, before int64, most int) ([]stored, int64, error) {
+			return s.pageOf(ctx, groups, after, before, most, f.Back)
+		}
+	}
 	chosen := 0
 	after, before := f.Between()
 	before = min(before, upto+1)
@@ -68,16 +81,14 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 		rows = min(rows, f.Max) // the first time: most filters choose nearly all
 	}
 	for f.Max == 0 || chosen < f.Max {
-		page, last, err := s.page(ctx, set, after, before, rows, f.Back)
+		page, last, err := next(after, before, rows)
 		if err != nil || last == 0 {
 			return err
 		}
 		if after, rows = last, pageRows; f.Back {
 			after, before = 0, last
 		}
-		if page, err = s.chosen(ctx, f, page); err != nil {
-			return err
-		}
+		page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
 		if f.Max > 0 {
 			page = page[:min(len(page), f.Max-chosen)]
 		}
@@ -89,25 +100,6 @@ func (s *Store) scan(ctx context.Context, f deadletter.Filter, do func([]stored)
 		}
 	}
 	return nil
-}
-
-// chosen are those of a page that f chooses. Causes are read of those alone that it chooses by the rest.
-func (s *Store) chosen(ctx context.Context, f deadletter.Filter, page []stored) ([]stored, error) {
-	cause := f.Cause
-	f.Cause = ""
-	page = slices.DeleteFunc(page, func(r stored) bool { return !f.Match(&r.Letter) })
-	if cause == "" || len(page) == 0 {
-		return page, nil
-	}
-	seqs := make([]int64, len(page))
-	for i, r := range page {
-		seqs[i] = r.Seq
-	}
-	known, err := s.letters(ctx, seqs, true)
-	return slices.DeleteFunc(page, func(r stored) bool {
-		l, ok := known[r.Seq]
-		return !ok || deadletter.CommonCause(l.Cause) != cause
-	}), err
 }
 
 // named is scan for named dead letters: it reads nothing else.

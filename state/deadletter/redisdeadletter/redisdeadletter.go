@@ -14,7 +14,13 @@
 //	                       state: held, to be handed out, leased or delayed (by time)
 //	{events:dlq}:books:<p> put, replayed, skipped, lost
 //	{events:dlq}:wakes:<p> a stream of one entry: sources block on it
+//	{events:dlq}:groups:<p> the ids of groups, by their sizes; :owners:<p> owners by theirs
+//	{events:dlq}:causes    id of a group → kind and cause
+//	{events:dlq}:group     seq → id of its group, pipeline and owner
+//	{events:dlq}:died      id of a group and seq, in this order
+//	{events:dlq}:pipelines those that have had dead letters
 //	{events:dlq}:deaths    how often one came, died again or went
+//	{events:dlq}:known     how often, by programs that keep groups
 //	{events:dlq}:mark      up to where the stream is known
 //
 // A dead letter that dies again, or is edited, gets a new entry, and its old one is deleted
@@ -55,9 +61,9 @@ type Store struct {
 	client rueidis.Client
 	o      Options
 	prefix string // of companions
-	groups groups
 
 	stream, seq, mark, ids, meta, history, order, deaths string // keys
+	known, group, died, causes, pipelines                string // of groups
 }
 
 var _ deadletter.Store = (*Store)(nil)
@@ -77,6 +83,7 @@ func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) 
 	s.stream = s.o.Stream
 	s.seq, s.mark, s.ids, s.meta = s.prefix+"seq", s.prefix+"mark", s.prefix+"ids", s.prefix+"meta"
 	s.history, s.order, s.deaths = s.prefix+"history", s.prefix+"order", s.prefix+"deaths"
+	s.known, s.group, s.died, s.causes, s.pipelines = s.prefix+"known", s.prefix+"group", s.prefix+"died", s.prefix+"causes", s.prefix+"pipelines"
 	if err := s.adopt(ctx); err != nil {
 		return nil, fmt.Errorf("open the dead letters of stream %q: %w", s.stream, err)
 	}
@@ -95,7 +102,7 @@ func beside(key string) string {
 
 // The keys of a pipeline, in the order of commit.lua.
 func (s *Store) keysOf(pipeline string) []string {
-	return []string{s.held(pipeline), s.ready(pipeline), s.later(pipeline), s.books(pipeline), s.wakes(pipeline)}
+	return []string{s.held(pipeline), s.ready(pipeline), s.later(pipeline), s.books(pipeline), s.wakes(pipeline), s.groups(pipeline), s.owners(pipeline)}
 }
 
 func (s *Store) held(pipeline string) string  { return s.prefix + "held:" + pipeline }
@@ -103,6 +110,10 @@ func (s *Store) ready(pipeline string) string { return s.prefix + "ready:" + pip
 func (s *Store) later(pipeline string) string { return s.prefix + "later:" + pipeline }
 func (s *Store) books(pipeline string) string { return s.prefix + "books:" + pipeline }
 func (s *Store) wakes(pipeline string) string { return s.prefix + "wakes:" + pipeline }
+
+func (s *Store) groups(pipeline string) string { return s.prefix + "groups:" + pipeline }
+
+func (s *Store) owners(pipeline string) string { return s.prefix + "owners:" + pipeline }
 
 // idField is the field of a dead letter by its pipeline and message ID.
 func idField(pipeline, id string) string {
@@ -122,8 +133,10 @@ var (
 	dueLua string
 	//go:embed books.lua
 	booksLua string
-	//go:embed extent.lua
-	extentLua string
+	//go:embed groups.lua
+	groupsLua string
+	//go:embed died.lua
+	diedLua string
 
 	commitScript = rueidis.NewLuaScript(commitLua)
 	findScript   = rueidis.NewLuaScript(findLua)
@@ -131,5 +144,6 @@ var (
 	wholeScript  = rueidis.NewLuaScript(wholeLua)
 	dueScript    = rueidis.NewLuaScript(dueLua)
 	booksScript  = rueidis.NewLuaScript(booksLua)
-	extentScript = rueidis.NewLuaScript(extentLua)
+	groupsScript = rueidis.NewLuaScript(groupsLua)
+	diedScript   = rueidis.NewLuaScript(diedLua)
 )

@@ -21,11 +21,11 @@ import (
 // keys of a stream and its companions.
 func keys(stream string) []string {
 	all := []string{stream}
-	for _, k := range []string{"seq", "mark", "ids", "meta", "history", "order"} {
+	for _, k := range []string{"seq", "mark", "ids", "meta", "history", "order", "deaths", "known", "group", "died", "causes", "pipelines"} {
 		all = append(all, "{"+stream+"}:"+k)
 	}
 	for _, p := range []string{"p", "q", "analytics"} {
-		for _, k := range []string{"held", "ready", "later", "books", "wakes"} {
+		for _, k := range []string{"held", "ready", "later", "books", "wakes", "groups", "owners"} {
 			all = append(all, "{"+stream+"}:"+k+":"+p)
 		}
 	}

@@ -96,7 +96,7 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 		for i, l := range part {
 			pipelines[i] = l.pipeline
 		}
-		found, accounts, err := read(tx, pipelines, keysOf(part), "state", "seq", "deaths", "apart", "grouped")
+		found, accounts, err := read(tx, pipelines, keysOf(part), "state", "seq", "deaths", "tenant", "apart", "grouped", "owned")
 		if err != nil {
 			return 0, err
 		}
@@ -104,7 +104,7 @@ func (s *Store[Raw]) discard(ctx context.Context, found []seen) (n int, err erro
 		if len(rows) == 0 {
 			return 0, nil
 		}
-		groups := grouping{}
+		groups := newGrouping()
 		for _, r := range rows {
 			accounts[r.Pipeline].skipped++
 			groups.leave(r)

@@ -39,6 +39,10 @@ func (a again) Groups(ctx context.Context, only func(string) bool) (deadletter.G
 	return sqlitedbtest.Get(a.f, func() (deadletter.Groups, error) { return a.s.Groups(ctx, only) })
 }
 
+func (a again) Owners(ctx context.Context, only func(string) bool) ([]deadletter.Owner, error) {
+	return sqlitedbtest.Get(a.f, func() ([]deadletter.Owner, error) { return a.s.Owners(ctx, only) })
+}
+
 func (a again) Replay(ctx context.Context, f deadletter.Filter) (int, error) {
 	return sqlitedbtest.Sum(a.f, func() (int, error) { return a.s.Replay(ctx, f) })
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/table"
 )
@@ -37,7 +38,7 @@ func set[T comparable](list []T) map[T]bool {
 // match says whether a dead letter that the table found is one of the filter.
 func (q *search) match(r *Record) bool {
 	return (len(q.ids) == 0 || q.ids[r.ID]) && (len(q.seqs) == 0 || q.seqs[r.Seq]) &&
-		(q.Cause == "" || ofGroup(&q.Filter) != "" || r.diedOf(q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
+		(q.Cause == "" || r.diedOf(q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
 }
 
 // diedOf says whether a dead letter, of which the key of its group was read, died of a common cause.
@@ -48,7 +49,7 @@ func (r *Record) diedOf(cause string) bool {
 
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
-	return f.Only == nil && (f.Cause == "" || ofGroup(f) != "") && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
+	return f.Only == nil && f.Cause == "" && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
 }
 
 // ofGroup is the key of the one group that a filter chooses; empty: it chooses by a cause of several, or by none.
@@ -88,10 +89,7 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 	and(!f.After.IsZero(), "last", ">=", up(f.After))
 	and(!f.Before.IsZero(), "last", "<", up(f.Before))
 	and(f.Replays > 0, "replays", "<", f.Replays)
-	if key := ofGroup(f); key != "" {
-		and(true, "grouped", ">=", key)
-		and(true, "grouped", "<=", outsideKey(key))
-	} else if len(f.Kinds) == 1 {
+	if len(f.Kinds) == 1 {
 		and(true, "kind", "=", uint8(f.Kinds[0]))
 	}
 	return where
@@ -100,7 +98,8 @@ func where(f *deadletter.Filter) (where []table.Cond) {
 // each calls do with the dead letters that the filter chooses, and for which more holds: the first Max
 // of all, and some more.
 func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
-	if q.Max > 0 && q.Pipeline == "" && q.Only == nil && q.State == "" && len(q.ids)+len(q.seqs) == 0 {
+	named := len(q.ids)+len(q.seqs) > 0
+	if q.Max > 0 && q.Pipeline == "" && q.Only == nil && q.State == "" && q.Cause == "" && !named {
 		return q.numbered(tx, do, more...)
 	}
 	pipelines := []string{q.Pipeline}
@@ -114,30 +113,42 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 	if !decided(&q.Filter) {
 		only = append(only, "id", "kind", "grouped")
 	}
+	pipelines = slices.DeleteFunc(pipelines, func(name string) bool { return !q.Has(name) })
 	var lines []*line
-	for _, pipeline := range pipelines {
-		if !q.Has(pipeline) {
-			continue
+	if q.Cause != "" && !named {
+		var err error
+		if lines, err = q.died(tx, pipelines); err != nil {
+			return err
 		}
-		for _, state := range states(&q.Filter) {
-			for _, query := range q.queries(pipeline, state) {
-				query.Only, query.Where = only, append(query.Where, all...)
-				l := &line{pipeline: pipeline, state: state, query: query}
-				if q.Max > 0 && query.By != "" { // by their keys they are in no order
-					lines = append(lines, l)
-				} else if err := l.all(tx, q, do); err != nil {
-					return err
+	} else {
+		for _, pipeline := range pipelines {
+			for _, state := range states(&q.Filter) {
+				for _, query := range q.queries(pipeline, state) {
+					lines = append(lines, &line{pipeline: pipeline, state: state, query: query})
 				}
 			}
 		}
 	}
-	return q.merge(tx, lines, do)
+	var ordered []*line
+	for _, l := range lines {
+		l.query.Only, l.query.Where = only, append(l.query.Where, all...)
+		if q.Max > 0 && l.query.By != "" { // by their keys they are in no order
+			ordered = append(ordered, l)
+		} else if err := l.all(tx, q, do); err != nil {
+			return err
+		}
+	}
+	return q.merge(tx, ordered, do)
 }
 
-// numbered is each for the dead letters of all pipelines, by their numbers.
+// numbered is each for the dead letters of all pipelines, by their numbers. All other records have none,
+// and come before the first.
 func (q *search) numbered(tx table.Reader[Record], do func(*Record), more ...table.Cond) error {
 	query := table.Query[Record]{By: "number", Back: q.Back, Most: min(q.Max, pageMax), Only: []string{"pipeline", "state", "seq", "deaths", "id", "kind", "grouped"},
 		Where: append(append(where(&q.Filter), table.Cond{Field: "state", Op: "<", Value: account}), more...)}
+	if after, _ := q.Between(); after == 0 { // else it is among the conditions
+		query.Where = append(query.Where, table.Cond{Field: "seq", Op: ">", Value: uint64(0)})
+	}
 	for found := 0; ; query.Most = pageMax {
 		page, err := tx.Page(query)
 		for _, r := range page {
@@ -152,7 +163,47 @@ func (q *search) numbered(tx table.Reader[Record], do func(*Record), more ...tab
 	}
 }
 
-// line is the dead letters of a pipeline in a state, as far as they were read.
+// died are the lines of the dead letters that died of the filter's cause: those that a group counts,
+// and those for whose group there was no room.
+func (q *search) died(tx table.Reader[Record], pipelines []string) (lines []*line, err error) {
+	kinds := q.Kinds
+	if len(kinds) == 0 {
+		kinds = append(tidemill.Kinds(), tidemill.NoKind)
+	}
+	var groups []*Record
+	var keys []string
+	for _, name := range pipelines {
+		keys = append(keys, otherKey(name))
+		for _, kind := range kinds {
+			g := &Record{state: grouped}
+			g.Pipeline, g.Kind = name, kind
+			g.key = groupKey(g, q.Cause)
+			groups, keys = append(groups, g), append(keys, g.key)
+		}
+	}
+	found, err := tx.Get(keys, "state")
+	if err != nil {
+		return nil, err
+	}
+	under := func(pipeline, key string) {
+		for _, state := range states(&q.Filter) {
+			lines = append(lines, &line{pipeline: pipeline, state: state, query: table.Query[Record]{By: "cause", Back: q.Back, Most: pageMax,
+				Where: []table.Cond{{Field: "grouped", Op: "=", Value: key}, {Field: "state", Op: "=", Value: state}}}})
+		}
+	}
+	for _, g := range groups {
+		if found[g.key] != nil {
+			under(g.Pipeline, g.key)
+		}
+		if found[otherKey(g.Pipeline)] != nil {
+			under(g.Pipeline, outsideKey(g.key))
+		}
+	}
+	return lines, nil
+}
+
+// line is the dead letters of a pipeline in a state, as far as they were read: all of them, or those of
+// a cause.
 type line struct {
 	pipeline string
 	state    uint8
@@ -318,7 +369,11 @@ func keysOf(part []seen) []string {
 
 // Count implements deadletter.Store.
 func (s *Store[Raw]) Count(ctx context.Context, f deadletter.Filter) (n int, err error) {
-	if !decided(&f) {
+	key, rest := ofGroup(&f), f
+	if key != "" {
+		rest.Cause = "" // the table decides it
+	}
+	if !decided(&rest) {
 		found, err := s.snapshot(ctx, f)
 		if err != nil {
 			return 0, fmt.Errorf("count dead letters: %w", err)
@@ -329,7 +384,9 @@ func (s *Store[Raw]) Count(ctx context.Context, f deadletter.Filter) (n int, err
 	if of := states(&f); len(of) == 1 {
 		conds[len(conds)-1] = table.Cond{Field: "state", Op: "=", Value: of[0]}
 	}
-	if f.Pipeline != "" {
+	if key != "" {
+		conds = append(conds, table.Cond{Field: "grouped", Op: ">=", Value: key}, table.Cond{Field: "grouped", Op: "<=", Value: outsideKey(key)})
+	} else if f.Pipeline != "" {
 		conds = append(conds, table.Cond{Field: "pipeline", Op: "=", Value: f.Pipeline})
 	}
 	if n, err = s.t.Count(ctx, cmp.Or(max(f.Max, 0), math.MaxInt32), conds...); err != nil {

@@ -47,8 +47,13 @@ func countedIn(r *Record) string {
 	return r.group
 }
 
-// grouping is how groups change in a transaction, by their keys.
-type grouping map[string]*joining
+// grouping is how groups and owners change in a transaction.
+type grouping struct {
+	groups map[string]*joining // by their keys
+	owners owners
+}
+
+func newGrouping() *grouping { return &grouping{map[string]*joining{}, owners{}} }
 
 // joining is how one of them changes.
 type joining struct {
@@ -57,35 +62,37 @@ type joining struct {
 	left   uint64
 }
 
-func (g grouping) at(key string) *joining {
-	if g[key] == nil {
-		g[key] = &joining{}
+func (g *grouping) at(key string) *joining {
+	if g.groups[key] == nil {
+		g.groups[key] = &joining{}
 	}
-	return g[key]
+	return g.groups[key]
 }
 
-// leave takes a dead letter out of its group, which was read, as was its pipeline.
-func (g grouping) leave(r *Record) {
+// leave takes a dead letter out of its group and from its owner, which were read, as was its pipeline.
+func (g *grouping) leave(r *Record) {
 	if r.group != "" {
 		g.at(countedIn(r)).left++
 		r.group = ""
 	}
+	g.owners.leave(r)
 }
 
 // join puts a dead letter that has died into its group. Which one that is, is decided by write.
-func (g grouping) join(r *Record) {
+func (g *grouping) join(r *Record) {
 	to := groupOf(r)
 	j := g.at(to.key)
 	r.group, j.group, j.joined = to.key, to, append(j.joined, r)
+	g.owners.join(r)
 }
 
-// write changes the groups. The books of their pipelines, which count them, are written by the
-// caller, and so are the dead letters, afterwards.
-func (g grouping) write(tx table.Tx[Record], of accounts) error {
-	if len(g) == 0 {
+// write changes groups and owners. The books of the pipelines, which count the groups, are written by
+// the caller, and so are the dead letters, afterwards.
+func (g *grouping) write(tx table.Tx[Record], of accounts) error {
+	if len(g.groups)+len(g.owners) == 0 {
 		return nil
 	}
-	keys := slices.Collect(maps.Keys(g))
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(g.groups)), maps.Keys(g.owners))
 	for name := range of {
 		keys = append(keys, otherKey(name))
 	}
@@ -93,14 +100,13 @@ func (g grouping) write(tx table.Tx[Record], of accounts) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range slices.Sorted(maps.Keys(g)) {
-		if j := g[key]; j.group != nil && found[key] == nil {
+	for _, key := range slices.Sorted(maps.Keys(g.groups)) {
+		if j := g.groups[key]; j.group != nil && found[key] == nil {
 			g.begin(j, of[j.group.Pipeline])
 		}
 	}
-	var rows []*Record
-	var gone []string
-	for key, j := range g {
+	rows, gone := g.owners.rows(found)
+	for key, j := range g.groups {
 		row := found[key]
 		if row == nil {
 			row = j.group
@@ -128,7 +134,7 @@ func (g grouping) write(tx table.Tx[Record], of accounts) error {
 
 // begin makes a new group. Where a pipeline has as many as it may, the dead letters join that of all
 // others.
-func (g grouping) begin(j *joining, b *books) {
+func (g *grouping) begin(j *joining, b *books) {
 	if b.groups < deadletter.MaxGroups {
 		b.groups++
 		return

@@ -95,3 +95,42 @@ func TestAListingOfManyPipelinesReadsFewOfEach(t *testing.T) {
 		}
 	}
 }
+
+// A page of the dead letters of a rare cause reads these alone, among whatever others, whether a group
+// counts them or there was no room for one.
+func TestAListingOfACauseReadsItsDeadLettersAlone(t *testing.T) {
+	c := &tabletest.Counting[Record, *memorytable.Tx]{Store: memorytable.Alone(Spec())}
+	s, err := New(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	died := func(pipeline string, i int, cause string) tidemill.DeadLetter {
+		return tidemill.DeadLetter{Pipeline: pipeline, Kind: tidemill.Partner, Cause: cause, At: time.UnixMilli(1), Message: &tidemill.Message{ID: fmt.Sprint(i)}}
+	}
+	var ls []tidemill.DeadLetter
+	for i := range deadletter.MaxGroups {
+		ls = append(ls, died("p", i, fmt.Sprintf("cause %c%c", 'a'+i/26, 'a'+i%26)))
+	}
+	for i := range 3000 {
+		ls = append(ls, died("p", 1000+i, "common"), died("q", 1000+i, "common"))
+		if i%1000 == 999 {
+			ls = append(ls, died("p", 5000+i, "rare"), died("q", 5000+i, "rare"))
+		}
+	}
+	if err := s.Put(t.Context(), ls); err != nil {
+		t.Fatal(err)
+	}
+	const found, most = 6, 6 + 2 // and the pipelines
+	for _, by := range []deadletter.Filter{{Cause: "rare", Max: 51}, {Cause: "rare", Max: 51, Back: true}, {Cause: "rare"}, {Cause: "rare", State: deadletter.Held, Max: 51}} {
+		shown := 0
+		c.Read = 0
+		for l, err := range s.List(t.Context(), by) {
+			if shown++; err != nil || l.Cause != "rare" {
+				t.Fatal(l, err)
+			}
+		}
+		if shown != found || c.Read > most {
+			t.Errorf("by %+v: %d dead letters are shown of %d records that are read; want %d of %d at most", by, shown, c.Read, found, most)
+		}
+	}
+}

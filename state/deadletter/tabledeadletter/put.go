@@ -57,7 +57,7 @@ func (s *Store[Raw]) put(tx table.Tx[Record], letters []dying) error {
 			more[l.Pipeline]++
 		}
 	}
-	groups := grouping{}
+	groups := newGrouping()
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		if err := s.room(tx, found, name, more[name], accounts[name], groups); err != nil {
 			return err
@@ -109,7 +109,7 @@ func number(tx table.Tx[Record], fresh []*Record) error {
 }
 
 // room makes sure that the new dead letters of a pipeline fit, and counts them in its books.
-func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipeline string, fresh int, b *books, groups grouping) error {
+func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipeline string, fresh int, b *books, groups *grouping) error {
 	there := b.there()
 	if over := there + fresh - s.o.Max; over > 0 {
 		trimmed := 0
@@ -130,8 +130,8 @@ func (s *Store[Raw]) room(tx table.Tx[Record], found map[string]*Record, pipelin
 
 // trim drops the oldest n held dead letters of a pipeline, except those that die again in this
 // call, and says how many it dropped.
-func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int, groups grouping) (int, error) {
-	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(again), Only: []string{"apart", "grouped"}})
+func trim(tx table.Tx[Record], again map[string]*Record, pipeline string, n int, groups *grouping) (int, error) {
+	page, err := tx.Page(table.Query[Record]{By: "state", Where: among(pipeline, held), Most: n + len(again), Only: []string{"tenant", "apart", "grouped", "owned"}})
 	if err != nil {
 		return 0, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/table"
 )
 
-// Record is what the table has: a dead letter, the books of a pipeline, or a group.
+// Record is what the table has: a dead letter, the books of a pipeline, a group, or an owner.
 type Record struct {
 	deadletter.Record
 	key     string
@@ -27,9 +27,10 @@ type Record struct {
 	history []byte
 	message []byte // all of it but its name and its payload
 	books   books
-	group   string // the key of its group, which may be one that does not exist: see outside; empty: it has none
+	group   string // the key of its group, which may be one that does not exist: see outside; empty: it has none. Of an owner: see bySize
+	owned   bool   // its owner counts it
 	cause   string // of a group
-	size    uint64 // of a group: its dead letters
+	size    uint64 // of a group, or of an owner: its dead letters
 }
 
 // books are those of a pipeline in a table, where Pending is counted, and how many groups it has.
@@ -45,6 +46,7 @@ const (
 	account // the books of a pipeline
 	content // the message of a dead letter, apart from it
 	grouped // a group of dead letters
+	owner   // an owner of dead letters of a pipeline
 )
 
 // apartMin is how many bytes a message has that is kept apart: a change of a dead letter writes
@@ -54,7 +56,8 @@ const apartMin = 2 << 10
 // Spec is the table of dead letters.
 func Spec() table.Spec[Record] {
 	type r = Record
-	return table.Spec[r]{Name: "deadletter", Orders: []table.Order{{Name: "state", By: []string{"pipeline", "state", "seq"}}, {Name: "number", By: []string{"seq"}}}, Fields: []table.Field[r]{
+	return table.Spec[r]{Name: "deadletter", Orders: []table.Order{{Name: "state", By: []string{"pipeline", "state", "seq"}}, {Name: "number", By: []string{"seq"}},
+		{Name: "cause", By: []string{"grouped", "state", "seq"}}}, Fields: []table.Field[r]{
 		{Name: "key", At: func(r *r) any { return &r.key }},
 		{Name: "pipeline", At: func(r *r) any { return &r.Pipeline }},
 		{Name: "state", At: func(r *r) any { return &r.state }},
@@ -92,6 +95,7 @@ func Spec() table.Spec[Record] {
 		{Name: "cause", At: func(r *r) any { return &r.cause }},
 		{Name: "size", At: func(r *r) any { return &r.size }},
 		{Name: "groups", At: func(r *r) any { return &r.books.groups }},
+		{Name: "owned", At: func(r *r) any { return &r.owned }},
 	}}
 }
 
@@ -99,7 +103,7 @@ func Spec() table.Spec[Record] {
 var (
 	place = []string{"pipeline", "state", "seq"} // of its order
 	lease = []string{"epoch", "handed", "until"}
-	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until", "grouped"}
+	death = []string{"state", "kind", "last", "deaths", "replays", "damaged", "history", "due", "until", "grouped", "owned"}
 	body  = []string{"message", "payload", "row", "original"}
 	// shown are those of a dead letter without its replay.
 	shown  = append([]string{"pipeline", "state", "seq", "tenant", "id", "shard", "hi", "lo", "kind", "first", "last", "replays", "damaged", "edited", "apart", "sum", "history"}, body...)

@@ -70,7 +70,7 @@ func (c *source[Raw]) handed(ends []tidemill.Settlement) [][]string {
 // read finds the dead letters, those of no known key by their position, or by ID where they have
 // none, and the books.
 func (s *settling) read(tx table.Tx[Record], pipeline string) error {
-	fields := []string{"pipeline", "state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "apart", "grouped"}
+	fields := []string{"pipeline", "state", "seq", "asked", "handed", "burnt", "epoch", "due", "until", "tenant", "apart", "grouped", "owned"}
 	var keys []string
 	for i := range s.ends {
 		e := &s.ends[i]
@@ -131,7 +131,7 @@ func (s *settling) settle(now time.Time, b *books) {
 }
 
 func (s *settling) write(tx table.Tx[Record]) error {
-	groups := grouping{}
+	groups := newGrouping()
 	for _, r := range s.gone {
 		groups.leave(r)
 	}

@@ -77,7 +77,7 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 			return err
 		}
 		var broken []*Record
-		groups := grouping{}
+		groups := newGrouping()
 		for _, r := range page {
 			if r.Damaged != "" {
 				r.Break(now)
@@ -105,7 +105,7 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 }
 
 // regroup writes dead letters that were found damaged, which died of that.
-func regroup(tx table.Tx[Record], groups grouping, pipeline string, broken []*Record) error {
+func regroup(tx table.Tx[Record], groups *grouping, pipeline string, broken []*Record) error {
 	if len(broken) == 0 {
 		return nil
 	}
