@@ -61,7 +61,21 @@ func (s *changesSought) meant(e *trail.Entry) bool {
 	if len(s.Operation) == 0 {
 		return e.Operation != opLogin && e.Operation != opLogout
 	}
+	if s.Owner != "" && !changesLimitOf(s.Owner, e) {
+		return false
+	}
 	return slices.Contains(s.Operation, e.Operation) && (s.Thing == "" || e.Thing == s.Thing || strings.HasPrefix(e.Thing, s.Thing+"/"))
+}
+
+// changesLimitOf says whether a change of settings of a queue changed the limit that an owner has of its own.
+func changesLimitOf(owner string, e *trail.Entry) bool {
+	before, after := settingsIn(e.Before), settingsIn(e.After)
+	if before == nil || after == nil {
+		return false
+	}
+	was, had := before.Tenants[owner]
+	is, has := after.Tenants[owner]
+	return had != has || was != is
 }
 
 // seek looks through the newest entries of a filter, most of them, for as many as are asked for. It
@@ -114,6 +128,9 @@ func (a *API) lastChanges(ctx context.Context, q *api.ChangesOf) (iter.Seq2[api.
 		return who.Rights.May(caller.Admin, "") || a.seenByAll(e.Operation) && (may.all() || may.of(a.systemChanged(e)))
 	}}
 	q.Max = cmp.Or(q.Max, changesUsual)
+	if q.Owner != "" && len(q.Operation) == 0 {
+		q.Operation = []string{api.SetQueue.ID}
+	}
 	var err error
 	switch {
 	case len(q.Operation) > 0:

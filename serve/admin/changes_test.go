@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -47,6 +48,28 @@ func TestTheLastChangesAreFoundBehindThousandsOfLogins(t *testing.T) {
 	}
 	if end := d.lastLine("changes", nil); end.Items != 3 || end.Looked != 0 {
 		t.Errorf("the listing ends with %+v", end)
+	}
+}
+
+func TestTheLastChangesOfTheLimitOfAnOwner(t *testing.T) {
+	d := withTrail(t, tabletrail.Memory())
+	for _, to := range []string{`{"tenants":{"shop":{"per_second":1}}}`, `{"tenants":{"blog":{"per_second":2}}}`, `{"ordered":true}`, `{"tenants":{"shop":{"per_second":3}}}`, `{"tenants":{"shop":null}}`, `{"tenants":{"shop":{}}}`} {
+		d.post("queues/q/settings", to)
+	}
+	d.post("queues/q/pause", "")
+	for owner, want := range map[string]string{"shop": "[map[] none map[per_second:3] map[per_second:1]]", "blog": "[map[per_second:2]]", "news": "[]"} {
+		var after []any
+		for _, line := range lines(d.get("changes?owner=" + owner)) {
+			of, _ := d.field(line, "after").(map[string]any)["tenants"].(map[string]any)
+			if limit, has := of[owner]; has {
+				after = append(after, limit)
+			} else {
+				after = append(after, "none")
+			}
+		}
+		if got := fmt.Sprint(after); got != want {
+			t.Errorf("of %s: %s, want %s", owner, got, want)
+		}
 	}
 }
 

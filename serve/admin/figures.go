@@ -33,7 +33,7 @@ type standing struct {
 	books   []*figures.Latest[[]booksOf]      // of each system
 	audits  []*figures.Latest[audited]        // of each system
 	queues  *figures.Latest[[]queue.Standing] // nil: there are none
-	owners  *figures.Latest[*waiting]
+	owners  *figures.Latest[*owning]
 	groups  *figures.Latest[deadletter.Groups]
 	deepest figures.Keyed[string, []queue.Depth] // of a queue: its tenants with the most jobs that wait
 	depths  figures.Keyed[string, []queue.Depth] // of an owner: in which queues its jobs wait

@@ -119,31 +119,41 @@ func TestOwnersByWhatWaits(t *testing.T) {
 		if _, err := s.Set(t.Context(), "b", func(q *queue.Settings) { q.Tenants = map[string]queue.Limit{"blog": {PerSecond: 5, AtOnce: 2}} }); err != nil {
 			t.Fatal(err)
 		}
-		if err := letters.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: "b", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "1", Tenant: "blog"}}}); err != nil {
+		dead := func(pipeline, id, tenant string) tidemill.DeadLetter {
+			return tidemill.DeadLetter{Pipeline: pipeline, Kind: tidemill.Partner, Message: &tidemill.Message{ID: id, Tenant: tenant}}
+		}
+		if err := letters.Put(t.Context(), []tidemill.DeadLetter{dead("b", "1", "blog"), dead("a", "2", "lost"), dead("b", "3", "lost"), dead("b", "4", "lost")}); err != nil {
 			t.Fatal(err)
 		}
 		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Letters: letters})
 		defer d.api.Close()
 		listed := func(path string) (all []string) {
 			for _, line := range lines(d.get(path)) {
-				var o api.WaitingOwner
+				var o api.OwnerInList
 				d.into(line, &o)
-				all = append(all, fmt.Sprintf("%s %d in %d %v", o.Owner, o.Waiting, o.Queues, o.Limited))
+				all = append(all, fmt.Sprintf("%s %d in %d %v %d", o.Owner, o.Waiting, o.Queues, o.Limited, o.Dead))
 			}
 			return all
 		}
-		if got := fmt.Sprint(listed("owners")); got != "[shop 5 in 2 false blog 4 in 1 true]" {
-			t.Errorf("owners %s", got)
-		}
-		if got := fmt.Sprint(listed("owners?prefix=bl"), listed("owners?max=1")); got != "[blog 4 in 1 true] [shop 5 in 2 false]" {
-			t.Errorf("owners %s", got)
+		for path, want := range map[string]string{
+			"owners":                       "[shop 5 in 2 false 0 blog 4 in 1 true 1 lost 0 in 0 false 3]",
+			"owners?order=dead":            "[lost 0 in 0 false 3 blog 4 in 1 true 1 shop 5 in 2 false 0]",
+			"owners?order=dead&max=1":      "[lost 0 in 0 false 3]",
+			"owners?limited=true":          "[blog 4 in 1 true 1]",
+			"owners?prefix=bl":             "[blog 4 in 1 true 1]",
+			"owners?max=1":                 "[shop 5 in 2 false 0]",
+			"owners?prefix=s&limited=true": "[]",
+		} {
+			if got := fmt.Sprint(listed(path)); got != want {
+				t.Errorf("%s: %s, want %s", path, got, want)
+			}
 		}
 		add("a", "news", 9)
-		if got := listed("owners"); len(got) != 2 {
+		if got := listed("owners"); len(got) != 3 {
 			t.Errorf("they were read again at once: %v", got)
 		}
 		time.Sleep(10 * time.Second)
-		if got := listed("owners"); len(got) != 3 || got[0] != "news 9 in 1 false" {
+		if got := listed("owners"); len(got) != 4 || got[0] != "news 9 in 1 false 0" {
 			t.Errorf("ten seconds later: %v", got)
 		}
 		var o api.Owner
@@ -164,7 +174,7 @@ func TestOwnersByWhatWaits(t *testing.T) {
 			t.Errorf("blog is %+v", o)
 		}
 		refused(t, d.ask(http.MethodGet, "owners?max=x", ""), http.StatusBadRequest, "is not a count")
-		refused(t, d.ask(http.MethodGet, "owners?order=newest", ""), http.StatusBadRequest, "deepest or name")
+		refused(t, d.ask(http.MethodGet, "owners?order=newest", ""), http.StatusBadRequest, "deepest, dead or name")
 	})
 }
 
@@ -185,7 +195,7 @@ func TestOwnersComeInPages(t *testing.T) {
 		d := newDesk(t, admin.Parts{Common: &answer.Common{Queues: s}, Now: time.Now})
 		defer d.api.Close()
 		read := func(path string) (names, next, previous string) {
-			var p operation.Paged[api.WaitingOwner]
+			var p operation.Paged[api.OwnerInList]
 			d.into(d.get(path), &p)
 			for _, o := range p.Items {
 				names += o.Owner + ","

@@ -29,10 +29,11 @@ const (
 	ownedWithin  = 300 * time.Millisecond // after which counting them is given up
 )
 
-// waiting is whose jobs wait.
-type waiting struct {
+// owning is whose jobs wait, and who has dead letters.
+type owning struct {
 	queues []ownersOf
-	all    []api.WaitingOwner // of all queues
+	dead   []deadletter.Owner
+	all    []api.OwnerInList // of all queues and pipelines
 }
 
 // ownersOf are the owners with the most jobs of a queue.
@@ -42,9 +43,9 @@ type ownersOf struct {
 	deepest []queue.Depth
 }
 
-// newOwners are those whose jobs wait, read while somebody asks.
-func (a *API) newOwners(s *standing) *figures.Latest[*waiting] {
-	return &figures.Latest[*waiting]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, In: &s.readings}
+// newOwners are those of all queues and pipelines, read while somebody asks.
+func (a *API) newOwners(s *standing) *figures.Latest[*owning] {
+	return &figures.Latest[*owning]{Read: a.readOwners, Fresh: ownersFresh, Most: ownersOldest, Good: ownersOldest, Wait: booksWithin, Within: ownersWithin, In: &s.readings}
 }
 
 // lookAtDepths says how the tenants of a queue, and the queues of an owner, are read while somebody asks.
@@ -92,8 +93,9 @@ func (a *API) countOwned(ctx context.Context, of owned) (n operation.Count, err 
 	return n, nil
 }
 
-// readOwners reads the owners with the most jobs of each queue.
-func (a *API) readOwners(ctx context.Context) (*waiting, error) {
+// readOwners reads the owners with the most jobs of each queue, and with the most dead letters of each
+// pipeline.
+func (a *API) readOwners(ctx context.Context) (*owning, error) {
 	depths, err := a.Queues.Tenants(ctx, "", ownersMost)
 	if err != nil {
 		return nil, err
@@ -102,7 +104,18 @@ func (a *API) readOwners(ctx context.Context) (*waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &waiting{}
+	w := &owning{}
+	stores, err := a.stores("", deadletter.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stores {
+		some, err := s.Owners(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		w.dead = append(w.dead, some...)
+	}
 	for len(depths) > 0 {
 		of := ownersOf{queue: depths[0].Queue}
 		n := 0
@@ -113,7 +126,7 @@ func (a *API) readOwners(ctx context.Context) (*waiting, error) {
 		of.Settings = settings[of.queue]
 		w.queues = append(w.queues, of)
 	}
-	w.all = waitingOwners(w.queues)
+	w.all = w.of(nil)
 	return w, nil
 }
 
@@ -130,25 +143,26 @@ func (a *API) settingsOf(ctx context.Context) (map[string]queue.Settings, error)
 	return all, nil
 }
 
-// of are the owners that a request may look at, the deepest first.
-func (w *waiting) of(may func(queue string) bool) []api.WaitingOwner {
-	if may == nil {
+// of are the owners of queues and pipelines that may be looked at; nil: all may. They are those with the
+// most jobs, and those with the most dead letters.
+func (w *owning) of(may func(name string) bool) []api.OwnerInList {
+	if may == nil && w.all != nil {
 		return w.all
 	}
-	return waitingOwners(slices.DeleteFunc(slices.Clone(w.queues), func(q ownersOf) bool { return !may(q.queue) }))
-}
-
-// waitingOwners are the owners of queues, the deepest first.
-func waitingOwners(queues []ownersOf) []api.WaitingOwner {
-	of := map[string]*api.WaitingOwner{}
-	for i := range queues {
-		q := &queues[i]
+	of := map[string]*api.OwnerInList{}
+	at := func(owner string) *api.OwnerInList {
+		if of[owner] == nil {
+			of[owner] = &api.OwnerInList{Owner: owner}
+		}
+		return of[owner]
+	}
+	for i := range w.queues {
+		q := &w.queues[i]
+		if may != nil && !may(q.queue) {
+			continue
+		}
 		for _, d := range q.deepest {
-			o := of[d.Tenant]
-			if o == nil {
-				o = &api.WaitingOwner{Owner: d.Tenant}
-				of[d.Tenant] = o
-			}
+			o := at(d.Tenant)
 			o.Waiting, o.Queues = o.Waiting+d.Waiting, o.Queues+1
 			_, limited := q.Tenants[d.Tenant]
 			o.Limited = o.Limited || limited || q.Tenant != (queue.Limit{})
@@ -157,19 +171,41 @@ func waitingOwners(queues []ownersOf) []api.WaitingOwner {
 			}
 		}
 	}
-	all := make([]api.WaitingOwner, 0, len(of))
+	for _, d := range w.dead {
+		if may == nil || may(d.Pipeline) {
+			at(d.Tenant).Dead += int64(d.Count)
+		}
+	}
+	all := make([]api.OwnerInList, 0, len(of))
 	for _, o := range of {
 		all = append(all, *o)
 	}
-	slices.SortFunc(all, func(a, b api.WaitingOwner) int {
-		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Owner, b.Owner))
-	})
-	return all[:min(len(all), ownersMost)]
+	if len(all) <= ownersMost {
+		return all
+	}
+	most := map[string]bool{}
+	for _, order := range []string{"", api.OrderByDead} {
+		slices.SortFunc(all, func(a, b api.OwnerInList) int {
+			return cmp.Or(cmp.Compare(ownersSize(&b, order), ownersSize(&a, order)), cmp.Compare(a.Owner, b.Owner))
+		})
+		for _, o := range all[:ownersMost] {
+			most[o.Owner] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(o api.OwnerInList) bool { return !most[o.Owner] })
 }
 
-// owners lists whose jobs wait.
-func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.WaitingOwner, error], error) {
-	waiting, _, err := latest(ctx, a.standing.owners)
+// ownersSize is what an order that is not by name goes by.
+func ownersSize(o *api.OwnerInList, order string) int64 {
+	if order == api.OrderByDead {
+		return o.Dead
+	}
+	return o.Waiting
+}
+
+// owners lists whose jobs wait, and who has dead letters.
+func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.OwnerInList, error], error) {
+	found, _, err := latest(ctx, a.standing.owners)
 	if err != nil {
 		return nil, err
 	}
@@ -181,38 +217,38 @@ func (a *API) owners(ctx context.Context, q *api.OwnerFilter) (iter.Seq2[api.Wai
 	if err != nil {
 		return nil, err
 	}
-	chosen := []api.WaitingOwner{}
-	for _, o := range waiting.of(some) {
-		if strings.HasPrefix(o.Owner, q.Prefix) {
+	chosen := []api.OwnerInList{}
+	for _, o := range found.of(some) {
+		if strings.HasPrefix(o.Owner, q.Prefix) && (o.Limited || !q.Limited) {
 			o.Position = ownerAt(&o, q.Order)
 			chosen = append(chosen, o)
 		}
 	}
 	chosen = onPage(chosen, &q.Page, most)
-	return answer.Listed(chosen, func(o *api.WaitingOwner) api.WaitingOwner { return *o }), nil
+	return answer.Listed(chosen, func(o *api.OwnerInList) api.OwnerInList { return *o }), nil
 }
 
 // ownerAt is where an owner is in a listing of an order, by its bytes.
-func ownerAt(o *api.WaitingOwner, order string) string {
+func ownerAt(o *api.OwnerInList, order string) string {
 	if order == api.OrderByName {
 		return ownerKey + o.Owner
 	}
-	return fmt.Sprintf("%020d%s%s", math.MaxInt64-o.Waiting, ownerKey, o.Owner)
+	return fmt.Sprintf("%020d%s%s", math.MaxInt64-ownersSize(o, order), ownerKey, o.Owner)
 }
 
 // ownerKey is before the name in a position: of the owner without a name there is a position too.
 const ownerKey = "/"
 
 // onPage are the owners of a page, or the first ones of all, by their positions.
-func onPage(all []api.WaitingOwner, p *operation.Page, most int) []api.WaitingOwner {
-	slices.SortFunc(all, func(a, b api.WaitingOwner) int { return cmp.Compare(a.Position, b.Position) })
-	behind := func(o api.WaitingOwner) bool { return o.Position > p.After() }
+func onPage(all []api.OwnerInList, p *operation.Page, most int) []api.OwnerInList {
+	slices.SortFunc(all, func(a, b api.OwnerInList) int { return cmp.Compare(a.Position, b.Position) })
+	behind := func(o api.OwnerInList) bool { return o.Position > p.After() }
 	if p.Back() {
 		slices.Reverse(all)
-		behind = func(o api.WaitingOwner) bool { return o.Position < p.After() }
+		behind = func(o api.OwnerInList) bool { return o.Position < p.After() }
 	}
 	if p.After() != "" {
-		all = slices.DeleteFunc(all, func(o api.WaitingOwner) bool { return !behind(o) })
+		all = slices.DeleteFunc(all, func(o api.OwnerInList) bool { return !behind(o) })
 	}
 	if most > 0 {
 		all = all[:min(len(all), most)]

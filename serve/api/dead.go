@@ -84,11 +84,10 @@ type GroupsOf struct {
 
 // DeadGroups are the dead letters by why they died.
 type DeadGroups struct {
-	Groups []DeadGroup `json:"groups"`           // at most 500, the largest first
-	More   int         `json:"more,omitempty"`   // groups that are left out, as no more were asked for
-	Other  int         `json:"other"`            // dead letters that are in none of them
-	Looked int         `json:"looked,omitempty"` // how many of the newest were looked at, where a store does not count them all
-	AsOf   time.Time   `json:"as_of,omitzero"`   // left out in the topic
+	Groups []DeadGroup `json:"groups"`         // at most 500, the largest first
+	More   int         `json:"more,omitempty"` // groups that are left out, as no more were asked for
+	Other  int         `json:"other"`          // dead letters that are in none of them
+	AsOf   time.Time   `json:"as_of,omitzero"` // left out in the topic
 }
 
 // DeadGroup is how many dead letters are there for the same cause.

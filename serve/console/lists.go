@@ -67,20 +67,27 @@ func jobsTable(v *page.View, state string, all []api.Job) template.HTML {
 // none stands for an owner that has no name.
 const none = "(none)"
 
-// ownersTable are owners whose jobs wait.
-func ownersTable(v *page.View, all []api.WaitingOwner) template.HTML {
-	t := page.Table[api.WaitingOwner]{Caption: "Owners whose jobs wait", Columns: []page.Column[api.WaitingOwner]{
-		{Name: "Owner", Head: true, Look: "id", Cell: func(c *page.Cell, o *api.WaitingOwner) {
+// ownersTable are owners whose jobs wait, or who have dead letters.
+func ownersTable(v *page.View, all []api.OwnerInList) template.HTML {
+	t := page.Table[api.OwnerInList]{Caption: "Owners whose jobs wait, or who have dead letters", Columns: []page.Column[api.OwnerInList]{
+		{Name: "Owner", Head: true, Look: "id", Cell: func(c *page.Cell, o *api.OwnerInList) {
 			if o.Owner == "" {
 				c.Text(none)
 			} else {
 				c.Link(page.OwnerAddress(o.Owner), o.Owner)
 			}
 		}},
-		{Name: "Waiting", Look: page.Numbers, Cell: func(c *page.Cell, o *api.WaitingOwner) { c.Count(o.Waiting) }},
-		{Name: "In queues", Look: page.Numbers, Cell: func(c *page.Cell, o *api.WaitingOwner) { c.Count(o.Queues) }},
-		{Name: "Oldest", Cell: func(c *page.Cell, o *api.WaitingOwner) { c.When(o.Oldest) }},
-		{Name: "Limit", Cell: func(c *page.Cell, o *api.WaitingOwner) {
+		{Name: "Waiting", Look: page.Numbers, Cell: func(c *page.Cell, o *api.OwnerInList) { c.Count(o.Waiting) }},
+		{Name: "In queues", Look: page.Numbers, Cell: func(c *page.Cell, o *api.OwnerInList) { c.Count(o.Queues) }},
+		{Name: "Oldest", Cell: func(c *page.Cell, o *api.OwnerInList) { c.When(o.Oldest) }},
+		{Name: "Dead letters", Look: page.Numbers, Cell: func(c *page.Cell, o *api.OwnerInList) {
+			if o.Dead == 0 || o.Owner == "" {
+				c.Count(o.Dead)
+			} else {
+				c.Link(page.Query(page.Address("dead"), url.Values{"site": {o.Owner}}), page.Number(o.Dead))
+			}
+		}},
+		{Name: "Limit", Cell: func(c *page.Cell, o *api.OwnerInList) {
 			if o.Limited {
 				c.Text("limited")
 			} else {

@@ -10,10 +10,10 @@ import (
 	"github.com/tidemill/tidemill/serve/console/page"
 )
 
-// ownersPage is whose jobs wait.
+// ownersPage is whose jobs wait, and who has dead letters.
 type ownersPage struct {
 	Filter api.OwnerFilter
-	Owners page.Part[operation.Paged[api.WaitingOwner]]
+	Owners page.Part[operation.Paged[api.OwnerInList]]
 }
 
 func showOwners(v *page.Visit) (*page.View, error) {
@@ -23,7 +23,7 @@ func showOwners(v *page.Visit) (*page.View, error) {
 	}
 	p.Filter.Max = 0
 	v.Paging(&p.Filter.Page)
-	p.Owners = page.Look(v, func(ctx context.Context) (operation.Paged[api.WaitingOwner], error) {
+	p.Owners = page.Look(v, func(ctx context.Context) (operation.Paged[api.OwnerInList], error) {
 		return api.ListOwners.Page(ctx, v.API, &p.Filter)
 	})
 	return &page.View{File: "owners", Title: "Owners", Section: "owners", Live: p.Filter.Cursor == "", Body: p}, nil
@@ -32,13 +32,13 @@ func showOwners(v *page.Visit) (*page.View, error) {
 func showOwner(v *page.Visit) (*page.View, error) {
 	name := v.Query().Get("owner")
 	if name == "" {
-		return nil, operation.Refuse(http.StatusBadRequest, "Say whose: owner=… Owners lists those whose jobs wait.")
+		return nil, operation.Refuse(http.StatusBadRequest, "Say whose: owner=… Owners lists those whose jobs wait or who have dead letters.")
 	}
 	o, err := page.Call(v, api.GetOwner, &api.OneOwner{Owner: name})
 	if err != nil {
 		return nil, err
 	}
-	p := &ownerPage{Owner: o}
+	p := &ownerPage{Owner: o, Changes: page.ChangesOf(v, &api.ChangesOf{Owner: name})}
 	for _, q := range o.Queues {
 		if q.Waiting > 0 {
 			p.Waits++
@@ -59,6 +59,8 @@ type ownerPage struct {
 	api.Owner
 	Waits  int      // queues in which jobs of it wait
 	Others []string // queues in which it can have a limit of its own too
+
+	Changes *page.Part[[]api.Change] // of its limits
 }
 
 // instancesPage is this process, and those that share stores with it.

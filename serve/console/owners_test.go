@@ -18,14 +18,15 @@ import (
 
 func TestOwnersAreShownWithAllOfThem(t *testing.T) {
 	w := newWorld(t)
-	w.Has(w.Page("/console/owners"), "Nobody's jobs wait.")
+	w.Has(w.Page("/console/owners"), "Nobody's jobs wait, and nobody has dead letters.")
+	w.Has(w.Page("/console/owners?limited=true"), "No limit holds an owner whose jobs wait.")
 	w = newWorld(t)
 	w.fill("")
 	page := w.Page("/console/owners")
 	if w.Has(page, "shop", "2", "1 shown; these are all that match."); !strings.Contains(page, `href="/console/owners/one?owner=shop"`) {
 		t.Error("the owner is no link")
 	}
-	w.Has(w.Page("/console/owners?prefix=nobody"), "No owner whose name begins so has jobs that wait.", "Show the owner nobody")
+	w.Has(w.Page("/console/owners?prefix=nobody"), "No owner whose name begins so has jobs that wait or dead letters.", "Show the owner nobody")
 	page = w.Page("/console/owners/one?owner=shop")
 	w.Has(page, "shop", "Dead letters 3", "q", "3")
 	for _, href := range []string{`"/console/queues/q/jobs?state=waiting&amp;tenant=shop"`, `"/console/dead?site=shop"`} {

@@ -121,11 +121,17 @@ const changesShown = 5
 // LastChanges are the last changes of a thing, and by whom. With operations they are those by them, also of
 // what is in the thing, or of any where that is empty.
 func LastChanges(v *Visit, thing string, operations ...string) *Part[[]api.Change] {
+	return ChangesOf(v, &api.ChangesOf{Thing: thing, Operation: operations})
+}
+
+// ChangesOf are the last changes that are chosen, as many as a page shows; nil: they may not be seen.
+func ChangesOf(v *Visit, q *api.ChangesOf) *Part[[]api.Change] {
 	if !v.May(api.ListChanges.ID) {
 		return nil
 	}
 	p := Look(v, func(context.Context) ([]api.Change, error) {
-		all, _, err := Gather(v, api.ListChanges, &api.ChangesOf{Thing: thing, Operation: operations, Max: changesShown}, changesShown)
+		q.Max = changesShown
+		all, _, err := Gather(v, api.ListChanges, q, changesShown)
 		return all, err
 	})
 	return &p
