@@ -123,6 +123,9 @@ func (r *result) Line() string {
 	return row.End(r.Problem)
 }
 
+// rare is why one dead letter died.
+const rare = "the contract has ended"
+
 func nameOf(i int) string {
 	if i%queues < partners {
 		return fmt.Sprintf("s2s.partner-%02d", i%queues)
@@ -155,8 +158,11 @@ func bury(ctx context.Context, letters deadletter.Store, n int) error {
 	for done := 0; done < n; done += part {
 		all := make([]tidemill.DeadLetter, part)
 		for i := range all {
-			k := done + i
-			all[i] = tidemill.DeadLetter{Pipeline: nameOf(k), Kind: tidemill.Partner, Cause: fmt.Sprintf("cause %c: answered %d", 'a'+k%20, 500+k%7), At: time.Now(), Message: job(k, nameOf(k))}
+			k, cause := done+i, fmt.Sprintf("cause %c: answered %d", 'a'+(done+i)%20, 500+(done+i)%7)
+			if k == n/2 {
+				cause = rare
+			}
+			all[i] = tidemill.DeadLetter{Pipeline: nameOf(k), Kind: tidemill.Partner, Cause: cause, At: time.Now(), Message: job(k, nameOf(k))}
 		}
 		if err := letters.Put(ctx, all); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"runtime/pprof"
@@ -164,8 +165,9 @@ func (s *site) kinds(ctx context.Context) ([]kind, error) {
 		{"overview", "/console/", 50}, {"queues", "/console/queues", 100}, {"queue", "/console/queues/queue-50", 50},
 		{"jobs, first page", jobs, 100}, {"jobs, middle", middle[jobs], 100}, {"jobs, last page", jobs + "?order=oldest", 100},
 		{"jobs that wait of an owner", jobs + "?state=waiting&tenant=owner-7", 100}, {"jobs of a type", jobs + "?type=purchase", 100}, {"jobs of a type that there is not", jobs + "?type=none", 100},
-		{"job", job, 50}, {"owners", "/console/owners", 100}, {"owner", "/console/owners/one?owner=owner-7", 50},
+		{"job", job, 50}, {"owners", "/console/owners", 100}, {"owners by dead letters", "/console/owners?order=dead", 100}, {"owner", "/console/owners/one?owner=owner-7", 50},
 		{"dead letters, with groups", "/console/dead", 100}, {"dead letters, middle", middle["/console/dead"], 100}, {"dead letters of a pipeline and kind", "/console/dead?pipeline=queue-50&kind=partner_error", 100},
+		{"dead letters of a common cause", "/console/dead?cause=" + url.QueryEscape("cause c: answered #"), 100}, {"dead letters of a rare cause", "/console/dead?cause=" + url.QueryEscape(rare), 100},
 		{"dead letter", letter, 50}, {"explain", "/console/explain?system=bridge&id=7", 150},
 		{"preview of a replay of a pipeline's", "/console/dead/replay?pipeline=queue-50", 2000}, {"preview of a discard of all", "/console/dead/delete?all=true", 2000}, {"preview of jobs of a queue", "/console/queues/queue-50/remove?state=waiting&tenant=owner-50", 2000},
 		{"books", "/console/books", 100}, {"live", "/console/live", 100}, {"operations", "/console/operations", 100},
