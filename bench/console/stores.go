@@ -100,7 +100,7 @@ func (s *stores) sweeps(ctx context.Context, sweep func(context.Context) error) 
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		tick := time.NewTicker(time.Minute)
+		tick := time.NewTicker(sqlitequeue.SweepEvery)
 		defer tick.Stop()
 		for {
 			select {

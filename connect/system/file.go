@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/backup"
@@ -70,7 +69,7 @@ func (h *Host) File(ctx context.Context) (*File, error) {
 		return nil, err
 	}
 	f.Projects = tableproject.New(projects)
-	h.Loops = append(h.Loops, flow.Loop{Name: "queue names", Every: time.Minute, Do: f.Queues.Sweep})
+	h.Loops = append(h.Loops, flow.Loop{Name: "queue names", Every: sqlitequeue.SweepEvery, Do: f.Queues.Sweep})
 	h.file = f
 	return f, nil
 }

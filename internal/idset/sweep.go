@@ -27,15 +27,22 @@ type Forget struct {
 	Held func(context.Context) (func(pos int64) bool, error)
 }
 
+// SweepEvery is how often to call Sweep: at 40,000 new ids a second it finds three runs.
+const SweepEvery = 10 * time.Second
+
 // Sweep does the housekeeping that no caller should wait for: it merges runs and forgets old ids.
-// Call it every minute or so; without it adding becomes slower with every run.
+// Call it every SweepEvery; without it adding becomes slower with every run. Callers add and look
+// up meanwhile.
 func (s *Set) Sweep(ctx context.Context, f Forget) error {
-	if err := s.lock(ctx); err != nil {
+	if err := take(ctx, s.sweeping); err != nil {
 		return err
 	}
-	defer s.unlock()
-	if err := s.flush(ctx); err != nil {
+	defer give(s.sweeping)
+	if err := s.flushAll(ctx); err != nil {
 		return err
+	}
+	if err := s.mend(ctx); err != nil {
+		return fmt.Errorf("remove unfinished runs of %s: %w", s.o.Name, err)
 	}
 	if err := s.forget(ctx, f); err != nil {
 		return fmt.Errorf("forget old ids of %s: %w", s.o.Name, err)
@@ -55,16 +62,41 @@ func (s *Set) Sweep(ctx context.Context, f Forget) error {
 	return nil
 }
 
-func (s *Set) lock(ctx context.Context) error {
+func take(ctx context.Context, lock chan struct{}) error {
 	select {
-	case s.flushing <- struct{}{}:
+	case lock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *Set) unlock() { <-s.flushing }
+func give(lock chan struct{}) { <-lock }
+
+// flushAll waits for who writes tables, and writes those that are full.
+func (s *Set) flushAll(ctx context.Context) error {
+	if err := take(ctx, s.flushing); err != nil {
+		return err
+	}
+	defer give(s.flushing)
+	return s.flush(ctx)
+}
+
+// mend removes the blocks of runs that are none any more, or were not written to the end.
+func (s *Set) mend(ctx context.Context) error {
+	s.mu.Lock()
+	torn := slices.Clone(s.torn)
+	s.mu.Unlock()
+	for _, no := range torn {
+		if err := s.clear(ctx, no); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.torn = slices.DeleteFunc(s.torn, func(o int64) bool { return o == no })
+		s.mu.Unlock()
+	}
+	return nil
+}
 
 func (s *Set) snapshot() []*run {
 	s.mu.Lock()
@@ -93,17 +125,16 @@ func (s *Set) Relieve(ctx context.Context) error {
 	if held < s.o.Table {
 		return nil
 	}
-	if held < 4*s.o.Table {
-		select {
-		case s.flushing <- struct{}{}:
-		default:
-			return nil
-		}
-	} else if err := s.lock(ctx); err != nil {
-		return err
+	if held >= 4*s.o.Table {
+		return s.flushAll(ctx)
 	}
-	defer s.unlock()
-	return s.flush(ctx)
+	select {
+	case s.flushing <- struct{}{}:
+		defer give(s.flushing)
+		return s.flush(ctx)
+	default:
+		return nil
+	}
 }
 
 // flush writes full tables as runs, and any that an error left behind. Its caller holds the lock.
@@ -155,10 +186,10 @@ func (s *Set) flushTable(ctx context.Context, t *table) error {
 // Add adds ids whose things are stored, as a run; last runs in the transaction that makes it valid.
 // It is for things that were stored before there was a set.
 func (s *Set) Add(ctx context.Context, entries []Entry, last func(*sqlitedb.Tx) error) error {
-	if err := s.lock(ctx); err != nil {
+	if err := take(ctx, s.flushing); err != nil {
 		return err
 	}
-	defer s.unlock()
+	defer give(s.flushing)
 	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(entries), inOrder(entries), last)
 	if err != nil {
 		return err
@@ -192,14 +223,25 @@ func (s *Set) publish(r *run, instead ...*run) {
 	s.runs = runs
 }
 
+// number is that of a new run.
+func (s *Set) number() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	return s.last
+}
+
 // write writes a run: at most count entries that next yields in order until io.EOF. last runs
 // in the transaction that makes the run valid. Without any it writes no run.
-func (s *Set) write(ctx context.Context, level int, newest int64, count int, next func() (Entry, error), last func(*sqlitedb.Tx) error) (*run, error) {
-	s.last++
-	r := &run{no: s.last, level: level, newest: newest, filter: newFilter(count)}
-	if err := s.clear(ctx, r.no, 1<<(63-runBits)-1); err != nil { // what a crash may have left
-		return nil, err
-	}
+func (s *Set) write(ctx context.Context, level int, newest int64, count int, next func() (Entry, error), last func(*sqlitedb.Tx) error) (r *run, err error) {
+	r = &run{no: s.number(), level: level, newest: newest, filter: newFilter(count)}
+	defer func(no int64) {
+		if err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.torn = append(s.torn, no)
+		}
+	}(r.no)
 	var args []any
 	var block []byte
 	write := func() error {
@@ -234,7 +276,7 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 		}
 	}
 	fences, filter := wordBytes(r.fences), wordBytes(r.filter)
-	err := s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+	err = s.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		if r.count > 0 {
 			if _, err := tx.Exec(s.sql.addRun,
 				r.no, r.level, r.newest, r.count, fences, filter); err != nil {
@@ -249,12 +291,11 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 	return r, nil
 }
 
-// clear deletes blocks of runs from to, to included, in chunks.
-func (s *Set) clear(ctx context.Context, from, to int64) error {
+// clear deletes the blocks of a run, in chunks.
+func (s *Set) clear(ctx context.Context, no int64) error {
 	for n := int64(1); n > 0; {
 		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
-			n, err = tx.Exec(s.sql.clear,
-				from<<runBits, to<<runBits|(1<<runBits-1), 8*chunkBlocks)
+			n, err = tx.Exec(s.sql.clear, no<<runBits, no<<runBits|(1<<runBits-1), 8*chunkBlocks)
 			return err
 		})
 		if err != nil {
@@ -291,18 +332,17 @@ func (s *Set) replace(ctx context.Context, runs []*run, level int, newest int64,
 	}
 	s.mu.Lock()
 	s.publish(r, runs...)
-	s.mu.Unlock()
 	for _, o := range runs {
-		// A reader of the old run at this moment has a snapshot that holds it, or misses a
-		// block and reads again.
-		if err := s.clear(ctx, o.no, o.no); err != nil {
-			return err
-		}
+		s.torn = append(s.torn, o.no)
 	}
-	return nil
+	s.mu.Unlock()
+	// A reader of the old runs at this moment has a snapshot that holds them, or misses a block and
+	// reads again.
+	return s.mend(ctx)
 }
 
-// forget drops the runs whose ids are all old enough. Ids that are held move to a new run.
+// forget drops the runs whose ids are all old enough. Ids that are held move to a new run: no table is
+// written meanwhile, for what that has of an id is newer.
 func (s *Set) forget(ctx context.Context, f Forget) error {
 	if f.Before.IsZero() {
 		return nil
@@ -330,7 +370,12 @@ func (s *Set) forget(ctx context.Context, f Forget) error {
 				}
 			}
 		}
-		if err := s.replace(ctx, []*run{r}, 0, s.o.Now().UnixMilli(), r.count, next); err != nil {
+		if err := take(ctx, s.flushing); err != nil {
+			return err
+		}
+		err := s.replace(ctx, []*run{r}, 0, s.o.Now().UnixMilli(), r.count, next)
+		give(s.flushing)
+		if err != nil {
 			return err
 		}
 	}

@@ -30,8 +30,11 @@ func idHash(no uint32, id string) uint64 {
 	return xxhash.Sum64String(id) ^ uint64(no)*0x9e3779b97f4a7c15 // the golden ratio spreads queues
 }
 
+// SweepEvery is how often to call Sweep.
+const SweepEvery = idset.SweepEvery
+
 // Sweep does the housekeeping that no caller should wait for: it merges runs of names, and forgets
-// those that are older than queue.Remember, unless their jobs are held. Call it every minute or so;
+// those that are older than queue.Remember, unless their jobs are held. Call it every SweepEvery;
 // without it adding jobs becomes slower with every run, and names are never forgotten.
 func (s *Store) Sweep(ctx context.Context) error {
 	return s.names.Sweep(ctx, idset.Forget{Before: s.o.Now().Add(-queue.Remember), Held: func(ctx context.Context) (func(int64) bool, error) {

@@ -3,7 +3,6 @@ package analyticssystem
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/connect/system"
@@ -100,7 +99,7 @@ func (w *wiring) embedded(ctx context.Context, b *backends) (err error) {
 		return err
 	}
 	b.warehouse = events
-	w.Loops = append(w.Loops, flow.Loop{Name: "ids of events", Every: time.Minute, Do: events.Sweep})
+	w.Loops = append(w.Loops, flow.Loop{Name: "ids of events", Every: sqlitewarehouse.SweepEvery, Do: events.Sweep})
 	definitions, err := sqlitetable.New(ctx, f.DB, tabledefinition.Spec())
 	if err != nil {
 		return err

@@ -31,7 +31,10 @@ func seeded(seed uint64) hasher {
 	}
 }
 
-// Sweep does the housekeeping that no caller should wait for. Call it every minute or so; without it
+// SweepEvery is how often to call Sweep.
+const SweepEvery = idset.SweepEvery
+
+// Sweep does the housekeeping that no caller should wait for. Call it every SweepEvery; without it
 // inserting becomes slower with every 128 Ki events, and listing too.
 func (s *Store) Sweep(ctx context.Context) error {
 	return errors.Join(s.ids.Sweep(ctx, idset.Forget{}), s.index.Sweep(ctx))
