@@ -24,6 +24,9 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -68,17 +71,17 @@ type Set struct {
 	mu     sync.Mutex
 	tables []*table // the last one accepts new ids; those before it are being written
 	runs   []*run   // newest first; replaced, never changed
-	last   int64    // the greatest number that a run has had
-	torn   []int64  // numbers that have blocks and are those of no run
 
-	// Each has room for one. A merge takes long, and tables are written meanwhile. Who holds sweeping
+	numbers *blocks.Numbers // of runs
+
+	// Each is held by one. A merge takes long, and tables are written meanwhile. Who holds sweeping
 	// may take flushing.
-	flushing chan struct{} // held by the writer of tables
-	sweeping chan struct{} // held by Sweep
+	flushing *semaphore.Weighted // held by the writer of tables
+	sweeping *semaphore.Weighted // held by Sweep
 }
 
 // statements are those of a name.
-type statements struct{ log, forget, block, blocks, next, addBlock, clear, addRun, dropRun string }
+type statements struct{ log, forget, block, blocks, addBlock, addRun, dropRun string }
 
 func statementsOf(name string) statements {
 	return statements{
@@ -86,9 +89,7 @@ func statementsOf(name string) statements {
 		forget:   "DELETE FROM " + name + "_log WHERE id<?",
 		block:    "SELECT ids FROM " + name + "_block WHERE id=?",
 		blocks:   "SELECT ids FROM " + name + "_block WHERE id>=? AND id<? ORDER BY id",
-		next:     "SELECT min(id) FROM " + name + "_block WHERE id>=?",
 		addBlock: "INSERT INTO " + name + "_block(id,ids) VALUES ",
-		clear:    "DELETE FROM " + name + "_block WHERE id IN (SELECT id FROM " + name + "_block WHERE id>=? AND id<=? LIMIT ?)",
 		addRun:   "INSERT INTO " + name + "_run(no,level,newest,count,fences,filter) VALUES(?,?,?,?,?,?)",
 		dropRun:  "DELETE FROM " + name + "_run WHERE no=?",
 	}
@@ -102,7 +103,7 @@ func Open(ctx context.Context, db *sqlitedb.DB, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Set{db: db, o: o, sql: statementsOf(o.Name), flushing: make(chan struct{}, 1), sweeping: make(chan struct{}, 1)}
+	s := &Set{db: db, o: o, sql: statementsOf(o.Name), numbers: blocks.New(db, o.Name+"_block"), flushing: semaphore.NewWeighted(1), sweeping: semaphore.NewWeighted(1)}
 	t := s.newTable(1, 0)
 	err := db.Read(ctx, func(tx *sqlitedb.Tx) error {
 		if err := s.readLog(tx, t); err != nil {
@@ -111,7 +112,11 @@ func Open(ctx context.Context, db *sqlitedb.DB, o Options) (*Set, error) {
 		if err := s.readRuns(tx); err != nil {
 			return err
 		}
-		return s.readTorn(tx)
+		var runs []int64
+		for _, r := range s.runs {
+			runs = append(runs, r.no)
+		}
+		return s.numbers.Read(tx, runs)
 	})
 	s.tables = []*table{t}
 	if err != nil {
@@ -154,28 +159,9 @@ func (s *Set) readRuns(tx *sqlitedb.Tx) error {
 			return err
 		}
 		r.fences, r.filter = words(fences), words(filter)
-		s.runs, s.last = append(s.runs, r), max(s.last, r.no)
+		s.runs = append(s.runs, r)
 	}
 	return rows.Err()
-}
-
-// readTorn finds blocks of no run, which a crash has left: it looks at the first of each number.
-func (s *Set) readTorn(tx *sqlitedb.Tx) error {
-	whole := map[int64]bool{}
-	for _, r := range s.runs {
-		whole[r.no] = true
-	}
-	for at := int64(0); ; {
-		var id sql.NullInt64
-		if err := tx.QueryRow(s.sql.next, at).Scan(&id); err != nil || !id.Valid {
-			return err
-		}
-		no := id.Int64 >> runBits
-		if s.last = max(s.last, no); !whole[no] {
-			s.torn = append(s.torn, no)
-		}
-		at = (no + 1) << runBits
-	}
 }
 
 // logID is where the ids of a transaction are logged: tables in order, and in each the transactions.

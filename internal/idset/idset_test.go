@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -341,7 +342,7 @@ func TestOldIDsAreForgottenUnlessHeld(t *testing.T) {
 func TestBlocksOfABrokenOffRunAreCleared(t *testing.T) {
 	f := newFile(t, 10)
 	if err := f.db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
-		_, err := tx.Exec("INSERT INTO x_block(id,ids) VALUES(?,x'00'),(?,x'00')", 1<<runBits, 7<<runBits|3)
+		_, err := tx.Exec("INSERT INTO x_block(id,ids) VALUES(?,x'00'),(?,x'00')", 1<<blocks.Bits, 7<<blocks.Bits|3)
 		return err
 	}); err != nil {
 		t.Fatal(err)

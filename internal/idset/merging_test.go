@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -12,7 +13,9 @@ import (
 func TestTablesAreWrittenWhileRunsAreMerged(t *testing.T) {
 	f := newFile(t, 50)
 	s := f.open()
-	s.sweeping <- struct{}{} // somebody merges
+	if !s.sweeping.TryAcquire(1) { // somebody merges
+		t.Fatal("a new set is being swept")
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	var all []ID
 	for range 20 {
@@ -23,7 +26,7 @@ func TestTablesAreWrittenWhileRunsAreMerged(t *testing.T) {
 	if n := len(s.snapshot()); n < 15 {
 		t.Errorf("%d runs were written meanwhile", n)
 	}
-	<-s.sweeping
+	s.sweeping.Release(1)
 	if err := s.Sweep(t.Context(), Forget{}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +77,14 @@ func TestWhatACrashLeftOfRunsIsRemoved(t *testing.T) {
 				}
 			}
 		}
-		_, err := tx.Exec(fmt.Sprintf("INSERT INTO x_block(id, ids) VALUES (%d, x'00'), (%d, x'00')", int64(last)<<runBits, int64(last)<<runBits+7))
+		_, err := tx.Exec(fmt.Sprintf("INSERT INTO x_block(id, ids) VALUES (%d, x'00'), (%d, x'00')", int64(last)<<blocks.Bits, int64(last)<<blocks.Bits+7))
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	s = f.open()
-	if s.last != last || len(s.torn) != 2 || first >= last {
-		t.Fatalf("the last number is %d, and unfinished are %d", s.last, s.torn)
+	if left := s.numbers.Left(); len(left) != 2 || first >= last {
+		t.Fatalf("unfinished are %d", left)
 	}
 	f.add(s, random(rng, 60), 1000)
 	if err := s.Sweep(t.Context(), Forget{}); err != nil {
@@ -90,10 +93,10 @@ func TestWhatACrashLeftOfRunsIsRemoved(t *testing.T) {
 	if err := s.Sweep(t.Context(), Forget{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, after := f.rows(); len(s.torn) > 0 || after != before { // one more run, and one fewer
-		t.Errorf("%d blocks, want %d; unfinished are %d", after, before, s.torn)
+	if _, _, after := f.rows(); len(s.numbers.Left()) > 0 || after != before { // one more run, and one fewer
+		t.Errorf("%d blocks, want %d; unfinished are %d", after, before, s.numbers.Left())
 	}
-	if s = f.open(); len(s.torn) > 0 {
-		t.Errorf("unfinished are %d", s.torn)
+	if left := f.open().numbers.Left(); len(left) > 0 {
+		t.Errorf("unfinished are %d", left)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -22,12 +23,10 @@ type run struct {
 	filter filter
 }
 
-const (
-	blockIDs = 160 // ids in a block: one page of 4 KB holds a block and its row
-	runBits  = 24  // blocks in a run: 2^24, far more than needed
-)
+// blockIDs are in a block: one page of 4 KB holds a block and its row.
+const blockIDs = 160
 
-func (r *run) block(i int) int64 { return r.no<<runBits | int64(i) }
+func (r *run) block(i int) int64 { return blocks.ID(r.no, i) }
 
 // find calls each with the entries of that hash.
 func (s *Set) find(tx *sqlitedb.Tx, r *run, hash uint64, each func(Entry)) error {
@@ -62,8 +61,8 @@ func wordBytes(w []uint64) []byte {
 	return b
 }
 
-// blocks reads a run from its beginning.
-type blocks struct {
+// reader reads a run from its beginning.
+type reader struct {
 	set   *Set
 	run   *run
 	at    int // the next block
@@ -71,9 +70,9 @@ type blocks struct {
 }
 
 // peek returns the next entry without taking it; io.EOF: there is none.
-func (b *blocks) peek(ctx context.Context) (Entry, error) {
+func (b *reader) peek(ctx context.Context) (Entry, error) {
 	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
-		to := min(b.at+chunkBlocks, len(b.run.fences))
+		to := min(b.at+blocks.Chunk, len(b.run.fences))
 		err := b.set.db.Read(ctx, func(tx *sqlitedb.Tx) error {
 			rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.at), b.run.block(to))
 			if err != nil {
@@ -100,11 +99,11 @@ func (b *blocks) peek(ctx context.Context) (Entry, error) {
 	return readEntry(b.chunk), nil
 }
 
-func (b *blocks) take() { b.chunk = b.chunk[entryBytes:] }
+func (b *reader) take() { b.chunk = b.chunk[entryBytes:] }
 
 // least takes the first entry of all.
-func least(ctx context.Context, all []*blocks) (Entry, error) {
-	var from *blocks
+func least(ctx context.Context, all []*reader) (Entry, error) {
+	var from *reader
 	var first Entry
 	for _, b := range all {
 		n, err := b.peek(ctx)

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
 const (
-	mergeRuns   = 8   // this many runs of one level are merged
-	topLevel    = 2   // runs of that level, some eight million ids, are left as they are
-	chunkBlocks = 128 // blocks written or read at once: half a megabyte
+	mergeRuns = 8 // this many runs of one level are merged
+	topLevel  = 2 // runs of that level, some eight million ids, are left as they are
 )
 
 // Forget says what Sweep may drop; the zero value: nothing.
@@ -34,14 +34,14 @@ const SweepEvery = 10 * time.Second
 // Call it every SweepEvery; without it adding becomes slower with every run. Callers add and look
 // up meanwhile.
 func (s *Set) Sweep(ctx context.Context, f Forget) error {
-	if err := take(ctx, s.sweeping); err != nil {
+	if err := s.sweeping.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer give(s.sweeping)
+	defer s.sweeping.Release(1)
 	if err := s.flushAll(ctx); err != nil {
 		return err
 	}
-	if err := s.mend(ctx); err != nil {
+	if err := s.numbers.Mend(ctx); err != nil {
 		return fmt.Errorf("remove unfinished runs of %s: %w", s.o.Name, err)
 	}
 	if err := s.forget(ctx, f); err != nil {
@@ -62,40 +62,13 @@ func (s *Set) Sweep(ctx context.Context, f Forget) error {
 	return nil
 }
 
-func take(ctx context.Context, lock chan struct{}) error {
-	select {
-	case lock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func give(lock chan struct{}) { <-lock }
-
 // flushAll waits for who writes tables, and writes those that are full.
 func (s *Set) flushAll(ctx context.Context) error {
-	if err := take(ctx, s.flushing); err != nil {
+	if err := s.flushing.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer give(s.flushing)
+	defer s.flushing.Release(1)
 	return s.flush(ctx)
-}
-
-// mend removes the blocks of runs that are none any more, or were not written to the end.
-func (s *Set) mend(ctx context.Context) error {
-	s.mu.Lock()
-	torn := slices.Clone(s.torn)
-	s.mu.Unlock()
-	for _, no := range torn {
-		if err := s.clear(ctx, no); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		s.torn = slices.DeleteFunc(s.torn, func(o int64) bool { return o == no })
-		s.mu.Unlock()
-	}
-	return nil
 }
 
 func (s *Set) snapshot() []*run {
@@ -128,13 +101,11 @@ func (s *Set) Relieve(ctx context.Context) error {
 	if held >= 4*s.o.Table {
 		return s.flushAll(ctx)
 	}
-	select {
-	case s.flushing <- struct{}{}:
-		defer give(s.flushing)
-		return s.flush(ctx)
-	default:
+	if !s.flushing.TryAcquire(1) {
 		return nil
 	}
+	defer s.flushing.Release(1)
+	return s.flush(ctx)
 }
 
 // flush writes full tables as runs, and any that an error left behind. Its caller holds the lock.
@@ -186,10 +157,10 @@ func (s *Set) flushTable(ctx context.Context, t *table) error {
 // Add adds ids whose things are stored, as a run; last runs in the transaction that makes it valid.
 // It is for things that were stored before there was a set.
 func (s *Set) Add(ctx context.Context, entries []Entry, last func(*sqlitedb.Tx) error) error {
-	if err := take(ctx, s.flushing); err != nil {
+	if err := s.flushing.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer give(s.flushing)
+	defer s.flushing.Release(1)
 	r, err := s.write(ctx, 0, s.o.Now().UnixMilli(), len(entries), inOrder(entries), last)
 	if err != nil {
 		return err
@@ -223,23 +194,13 @@ func (s *Set) publish(r *run, instead ...*run) {
 	s.runs = runs
 }
 
-// number is that of a new run.
-func (s *Set) number() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last++
-	return s.last
-}
-
 // write writes a run: at most count entries that next yields in order until io.EOF. last runs
 // in the transaction that makes the run valid. Without any it writes no run.
 func (s *Set) write(ctx context.Context, level int, newest int64, count int, next func() (Entry, error), last func(*sqlitedb.Tx) error) (r *run, err error) {
-	r = &run{no: s.number(), level: level, newest: newest, filter: newFilter(count)}
+	r = &run{no: s.numbers.Next(), level: level, newest: newest, filter: newFilter(count)}
 	defer func(no int64) {
 		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.torn = append(s.torn, no)
+			s.numbers.Gone(no)
 		}
 	}(r.no)
 	var args []any
@@ -269,7 +230,7 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 			args = append(args, r.block(len(r.fences)-1), block)
 			block = nil
 		}
-		if len(args) == 2*chunkBlocks || end && len(args) > 0 {
+		if len(args) == 2*blocks.Chunk || end && len(args) > 0 {
 			if err := write(); err != nil {
 				return nil, err
 			}
@@ -291,27 +252,13 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 	return r, nil
 }
 
-// clear deletes the blocks of a run, in chunks.
-func (s *Set) clear(ctx context.Context, no int64) error {
-	for n := int64(1); n > 0; {
-		err := s.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
-			n, err = tx.Exec(s.sql.clear, no<<runBits, no<<runBits|(1<<runBits-1), 8*chunkBlocks)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // merge makes one run of several.
 func (s *Set) merge(ctx context.Context, runs []*run, level int) error {
 	var newest int64
 	count := 0
-	all := make([]*blocks, len(runs))
+	all := make([]*reader, len(runs))
 	for i, r := range runs {
-		all[i] = &blocks{set: s, run: r}
+		all[i] = &reader{set: s, run: r}
 		newest, count = max(newest, r.newest), count+r.count
 	}
 	return s.replace(ctx, runs, level, newest, count, func() (Entry, error) { return least(ctx, all) })
@@ -332,13 +279,13 @@ func (s *Set) replace(ctx context.Context, runs []*run, level int, newest int64,
 	}
 	s.mu.Lock()
 	s.publish(r, runs...)
-	for _, o := range runs {
-		s.torn = append(s.torn, o.no)
-	}
 	s.mu.Unlock()
+	for _, o := range runs {
+		s.numbers.Gone(o.no)
+	}
 	// A reader of the old runs at this moment has a snapshot that holds them, or misses a block and
 	// reads again.
-	return s.mend(ctx)
+	return s.numbers.Mend(ctx)
 }
 
 // forget drops the runs whose ids are all old enough. Ids that are held move to a new run: no table is
@@ -358,7 +305,7 @@ func (s *Set) forget(ctx context.Context, f Forget) error {
 				return err
 			}
 		}
-		b := &blocks{set: s, run: r}
+		b := &reader{set: s, run: r}
 		next := func() (Entry, error) {
 			for {
 				e, err := b.peek(ctx)
@@ -370,11 +317,11 @@ func (s *Set) forget(ctx context.Context, f Forget) error {
 				}
 			}
 		}
-		if err := take(ctx, s.flushing); err != nil {
+		if err := s.flushing.Acquire(ctx, 1); err != nil {
 			return err
 		}
 		err := s.replace(ctx, []*run{r}, 0, s.o.Now().UnixMilli(), r.count, next)
-		give(s.flushing)
+		s.flushing.Release(1)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,9 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -84,19 +87,20 @@ type Index struct {
 	upto    int64           // the index has all rows up to this id
 	waiting map[int64][]Row // were stored, but some before them are missing; by the id before the first
 
-	writing chan struct{} // cap 1: held by the writer of a run
-	last    int64         // number of the newest run; guarded by writing
-	cleaned bool          // no block is of a run that is no more; guarded by writing
+	numbers *blocks.Numbers // of runs
+
+	// Each is held by one. A merge takes long, and rows are written meanwhile.
+	flushing *semaphore.Weighted // held by the writer of rows
+	sweeping *semaphore.Weighted // held by Sweep
 }
 
-type statements struct{ block, blocks, addBlock, clear, addRun, dropRun, gone, dropGone, addGone string }
+type statements struct{ block, blocks, addBlock, addRun, dropRun, gone, dropGone, addGone string }
 
 func statementsOf(name string) statements {
 	return statements{
 		block:    "SELECT entries FROM " + name + "_block WHERE id=?",
 		blocks:   "SELECT entries FROM " + name + "_block WHERE id>=? AND id<? ORDER BY id",
 		addBlock: "INSERT INTO " + name + "_block(id,entries) VALUES ",
-		clear:    "DELETE FROM " + name + "_block WHERE id IN (SELECT id FROM " + name + "_block WHERE id>=? AND id<=? LIMIT ?)",
 		addRun:   "INSERT INTO " + name + "_run(no,level,first,last,count,fences) VALUES(?,?,?,?,?,?)",
 		dropRun:  "DELETE FROM " + name + "_run WHERE no=?",
 		gone:     "SELECT first, last, count, ids FROM " + name + "_gone WHERE first>=? AND first<=? ORDER BY first",
@@ -113,8 +117,17 @@ func Open(ctx context.Context, db *sqlitedb.DB, o Options) (*Index, error) {
 	if o.block <= 0 {
 		o.block = blockEntries
 	}
-	x := &Index{db: db, o: o, sql: statementsOf(o.Name), waiting: map[int64][]Row{}, writing: make(chan struct{}, 1)}
-	if err := db.Read(ctx, x.readRuns); err != nil {
+	x := &Index{db: db, o: o, sql: statementsOf(o.Name), waiting: map[int64][]Row{}, numbers: blocks.New(db, o.Name+"_block"), flushing: semaphore.NewWeighted(1), sweeping: semaphore.NewWeighted(1)}
+	if err := db.Read(ctx, func(tx *sqlitedb.Tx) error {
+		if err := x.readRuns(tx); err != nil {
+			return err
+		}
+		var runs []int64
+		for _, r := range x.runs {
+			runs = append(runs, r.no)
+		}
+		return x.numbers.Read(tx, runs)
+	}); err != nil {
 		return nil, fmt.Errorf("open the index %s: %w", o.Name, err)
 	}
 	if n := len(x.runs); n > 0 {
@@ -145,7 +158,7 @@ func (x *Index) readRuns(tx *sqlitedb.Tx) error {
 			return err
 		}
 		r.fences = readFences(fences)
-		x.runs, x.last = append(x.runs, r), max(x.last, r.no)
+		x.runs = append(x.runs, r)
 	}
 	return rows.Err()
 }
@@ -230,16 +243,17 @@ func (x *Index) Relieve(ctx context.Context) error {
 	if held < x.o.Rows {
 		return nil
 	}
-	if held < 4*x.o.Rows {
-		select {
-		case x.writing <- struct{}{}:
-		default:
-			return nil
+	if held >= 4*x.o.Rows {
+		if err := x.flushing.Acquire(ctx, 1); err != nil {
+			return err
 		}
-	} else if err := x.lock(ctx); err != nil {
-		return err
+		defer x.flushing.Release(1)
+		return x.flush(ctx)
 	}
-	defer x.unlock()
+	if !x.flushing.TryAcquire(1) {
+		return nil
+	}
+	defer x.flushing.Release(1)
 	return x.flush(ctx)
 }
 
@@ -272,14 +286,3 @@ func (x *Index) flush(ctx context.Context) error {
 	x.rows = append(make([]Row, 0, x.o.Rows), x.rows[len(rows):]...)
 	return nil
 }
-
-func (x *Index) lock(ctx context.Context) error {
-	select {
-	case x.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (x *Index) unlock() { <-x.writing }

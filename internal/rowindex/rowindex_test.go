@@ -323,6 +323,29 @@ func TestAFaultAtAnyStatementLosesNothing(t *testing.T) {
 	}
 }
 
+// Runs are merged for as long as that takes, and rows are stored and written meanwhile.
+func TestRowsAreWrittenWhileRunsAreMerged(t *testing.T) {
+	tb := newTable(t, nil)
+	if !tb.x.sweeping.TryAcquire(1) { // somebody merges
+		t.Fatal("a new index is being swept")
+	}
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 40 {
+		if err := tb.store(t.Context(), r, 20, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(tb.x.snapshot()); n < 30 {
+		t.Errorf("%d runs were written meanwhile", n)
+	}
+	tb.x.sweeping.Release(1)
+	if err := tb.x.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tb.check(t, r)
+	tb.whole(t)
+}
+
 // whole holds that each block is of a run, and that between the ranges of runs there is no row that
 // something could be noted of.
 func (tb *table) whole(t *testing.T) {

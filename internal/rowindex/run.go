@@ -10,6 +10,7 @@ import (
 	"io"
 	"sort"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -35,14 +36,10 @@ type run struct {
 	fences      []entry // the first of each block
 }
 
-const (
-	blockEntries = 512 // entries in a block: some 2 to 5 KB
-	runBits      = 24  // blocks in a run: 2^24, far more than needed
-	maxRuns      = 1<<(63-runBits) - 1
-	chunkBlocks  = 128 // blocks written or read at once: half a megabyte
-)
+// blockEntries are in a block: some 2 to 5 KB.
+const blockEntries = 512
 
-func (r *run) block(i int) int64 { return r.no<<runBits | int64(i) }
+func (r *run) block(i int) int64 { return blocks.ID(r.no, i) }
 
 // before is the number of the last block that begins with an entry up to one; 0 where none does.
 func (r *run) before(e entry) int {
@@ -144,14 +141,13 @@ func inOrder(sorted []entry) func() (entry, error) {
 
 // write writes a run of the entries that next yields in order until io.EOF. last runs in the
 // transaction that makes the run valid. Without any it writes no run.
-func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), last func(*sqlitedb.Tx) error) (*run, error) {
-	x.last++
-	r.no = x.last
-	if err := x.clear(ctx, r.no, maxRuns); err != nil { // what a crash may have left
-		return nil, err
-	}
-	cleaned := x.cleaned
-	x.cleaned = false // until all is written
+func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), last func(*sqlitedb.Tx) error) (is *run, err error) {
+	r.no = x.numbers.Next()
+	defer func() {
+		if err != nil {
+			x.numbers.Gone(r.no)
+		}
+	}()
 	w := &writer{x: x, r: r}
 	for end := false; !end; {
 		e, err := next()
@@ -163,14 +159,14 @@ func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), l
 		} else if len(w.block) > 0 {
 			w.end()
 		}
-		if len(w.args) >= 2*chunkBlocks || end && len(w.args) > 0 {
+		if len(w.args) >= 2*blocks.Chunk || end && len(w.args) > 0 {
 			if err := w.flush(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
 	r.count = w.entries / Keys
-	err := x.db.Write(ctx, func(tx *sqlitedb.Tx) error {
+	err = x.db.Write(ctx, func(tx *sqlitedb.Tx) error {
 		if r.count > 0 {
 			if _, err := tx.Exec(x.sql.addRun, r.no, r.level, r.first, r.last, r.count, writeFences(r.fences)); err != nil {
 				return err
@@ -178,9 +174,6 @@ func (x *Index) write(ctx context.Context, r *run, next func() (entry, error), l
 		}
 		return last(tx)
 	})
-	if err == nil {
-		x.cleaned = cleaned
-	}
 	if err != nil || r.count == 0 {
 		return nil, err
 	}
@@ -225,20 +218,6 @@ func (w *writer) flush(ctx context.Context) error {
 	})
 	w.args = w.args[:0]
 	return err
-}
-
-// clear deletes blocks of runs from to, to included, in chunks.
-func (x *Index) clear(ctx context.Context, from, to int64) error {
-	for n := int64(1); n > 0; {
-		err := x.db.Write(ctx, func(tx *sqlitedb.Tx) (err error) {
-			n, err = tx.Exec(x.sql.clear, from<<runBits, to<<runBits|(1<<runBits-1), 8*chunkBlocks)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // entries reads a run from its beginning.

@@ -80,13 +80,13 @@ func (x *Index) gone(ctx context.Context, first, last int64) (all []gone, err er
 
 // Sweep does the housekeeping that no caller should wait for: it merges runs and drops the entries of
 // rows that were removed. Call it every minute or so; without it searching becomes slower with every
-// run.
+// run. Callers store and search meanwhile.
 func (x *Index) Sweep(ctx context.Context) error {
-	if err := x.lock(ctx); err != nil {
+	if err := x.sweeping.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer x.unlock()
-	if err := x.clean(ctx); err != nil {
+	defer x.sweeping.Release(1)
+	if err := x.numbers.Mend(ctx); err != nil {
 		return fmt.Errorf("delete what is left of runs of the index %s that are no more: %w", x.o.Name, err)
 	}
 	if err := x.drop(ctx); err != nil {
@@ -103,30 +103,6 @@ func (x *Index) Sweep(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
-}
-
-// clean deletes the blocks of runs that are no more: a crash, or the end of a caller's context, has
-// left them when a run was written or replaced.
-func (x *Index) clean(ctx context.Context) error {
-	if x.cleaned {
-		return nil
-	}
-	var live []int64
-	for _, r := range x.snapshot() {
-		live = append(live, r.no)
-	}
-	slices.Sort(live)
-	from := int64(0)
-	for _, no := range append(live, maxRuns+1) {
-		if from < no {
-			if err := x.clear(ctx, from, no-1); err != nil {
-				return err
-			}
-		}
-		from = no + 1
-	}
-	x.cleaned = true
 	return nil
 }
 
@@ -198,16 +174,12 @@ func (x *Index) replace(ctx context.Context, runs []*run, level int) error {
 		return err
 	}
 	x.publish(instead, runs)
-	x.cleaned = false // until the blocks below are gone
 	for _, r := range runs {
-		// A reader of the old run at this moment has a snapshot that holds it, or misses a block and
-		// searches again.
-		if err := x.clear(ctx, r.no, r.no); err != nil {
-			return err
-		}
+		x.numbers.Gone(r.no)
 	}
-	x.cleaned = true
-	return nil
+	// A reader of the old runs at this moment has a snapshot that holds them, or misses a block and
+	// searches again.
+	return x.numbers.Mend(ctx)
 }
 
 // publish replaces runs by another one; nil: by none.
