@@ -85,10 +85,11 @@ local function split(owner) -- its pipeline, which its length is before, and its
   local n = string.match(owner, '^%d+')
   return string.sub(owner, #n + 2, #n + 1 + n), string.sub(owner, #n + 2 + n)
 end
+local counts, cause, pipeline = {}, {}, {} -- what is written at the end, once for each name
 local function count(c, of, name, n)
-  local size = tonumber(redis.call('ZINCRBY', key(c.p, of), n, name))
-  if size <= 0 then redis.call('ZREM', key(c.p, of), name) end
-  return size
+  local all = counts[c.p] or {[GROUPS] = {}, [OWNERS] = {}}
+  counts[c.p] = all
+  all[of][name] = (all[of][name] or 0) + n
 end
 local function leave(c)
   local of = redis.call('HGET', group, c.seq)
@@ -97,21 +98,29 @@ local function leave(c)
   local _, owner = split(string.sub(of, 17))
   redis.call('HDEL', group, c.seq)
   redis.call('ZREM', died, member(id, c.seq))
-  if count(c, GROUPS, id, -1) <= 0 then redis.call('HDEL', causes, id) end
+  count(c, GROUPS, id, -1)
   count(c, OWNERS, owner, -1)
 end
-local function join(c)
-  local id = string.sub(c.group, 1, 16)
-  if redis.call('HGET', group, c.seq) == id .. c.owner then return end
-  leave(c)
-  local pipeline, owner = split(c.owner)
+local function join(c, fresh)
+  local id, owner = string.sub(c.group, 1, 16), nil
+  if not fresh then
+    if redis.call('HGET', group, c.seq) == id .. c.owner then return end
+    leave(c)
+  end
+  pipeline[c.p], owner = split(c.owner)
+  cause[id] = string.sub(c.group, 17)
   redis.call('HSET', group, c.seq, id .. c.owner)
   redis.call('ZADD', died, 0, member(id, c.seq))
-  if count(c, GROUPS, id, 1) == 1 then
-    redis.call('HSET', causes, id, string.sub(c.group, 17))
-    redis.call('SADD', KEYS[13], pipeline)
-  end
+  count(c, GROUPS, id, 1)
   count(c, OWNERS, owner, 1)
+end
+local function write(p, of, name, n)
+  if tonumber(redis.call('ZINCRBY', key(p, of), n, name)) <= 0 then
+    redis.call('ZREM', key(p, of), name)
+    if of == GROUPS then redis.call('HDEL', causes, name) end
+  elseif of == GROUPS and n > 0 then
+    redis.call('HSET', causes, name, cause[name])
+  end
 end
 
 local made, wake, deaths = {1}, {}, false
@@ -146,10 +155,10 @@ for i, c in ipairs(changes) do
     end
     redis.call('HINCRBY', key(c.p, BOOKS), c.book, 1)
   else
-    local entry = c.entry
+    local entry, fresh = c.entry, false
     if c.kind == 'add' then
       if c.seq == '' or redis.call('HEXISTS', meta, c.seq) == 1 then
-        c.seq = string.format('%.0f', redis.call('INCR', KEYS[2]))
+        c.seq, fresh = string.format('%.0f', redis.call('INCR', KEYS[2])), true
       elseif tonumber(c.seq) > tonumber(redis.call('GET', KEYS[2]) or '0') then
         redis.call('SET', KEYS[2], c.seq)
       end
@@ -172,11 +181,19 @@ for i, c in ipairs(changes) do
     if c.history ~= '' then
       deaths = true
       redis.call('HSET', history, c.seq, c.history)
-      join(c)
+      join(c, fresh)
     end
     place(c)
     if c.place == 'ready' or c.place == 'later' then wake[c.p] = true end
   end
+end
+for p, all in pairs(counts) do
+  for of, names in pairs(all) do
+    for name, n in pairs(names) do
+      if n ~= 0 then write(p, of, name, n) end
+    end
+  end
+  if pipeline[p] then redis.call('SADD', KEYS[13], pipeline[p]) end
 end
 if ARGV[3] ~= '' then mark = ARGV[3] end
 redis.call('SET', KEYS[3], mark)
