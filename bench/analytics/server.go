@@ -17,7 +17,7 @@ import (
 )
 
 // key is that of the project that events are sent to.
-const key = "bench-key"
+const key = "bench-key-of-sixteen"
 
 // A Server is the binary under load.
 type Server struct{ *process.Program }

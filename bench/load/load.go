@@ -67,6 +67,9 @@ func crowd(seed uint64, at time.Time, active uint64) *Generator {
 // Now is when the last event happened.
 func (g *Generator) Now() time.Time { return g.at }
 
+// Jump has the next event happen at another time, and the others follow.
+func (g *Generator) Jump(at time.Time) { g.at = at }
+
 // Known is how many persons have had an event, if the crowd grows.
 func (g *Generator) Known() uint64 { return uint64(g.came) + g.active - g.greet }
 
