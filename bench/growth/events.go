@@ -96,6 +96,8 @@ func (s *stored) grow(ctx context.Context, to int) error {
 	return nil
 }
 
+func (s *stored) count() int { return s.has }
+
 func (s *stored) work(n int) func(context.Context) error {
 	bodies := s.bodies(n)
 	return func(context.Context) error { return s.send(bodies) }

@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if o.Flags, err = rounds.Parse("growth", 1, args, func(f *flag.FlagSet) {
 		f.IntVar(&o.n, "n", 20_000_000, "events at the end; there are half as many jobs, a quarter as many entries of the ledger, a twentieth as many dead letters and documents, a two-hundredth as many windows")
 		f.IntVar(&o.persons, "persons", 1_000_000, "persons at the end; 20,000 of them, or a tenth, are active at a time")
-		f.IntVar(&o.part, "part", 0, "events of a turn; 0: a hundredth of -n, 2,000 at least. Of the others a fiftieth of their number, 2,000 (windows: 500) at least")
+		f.IntVar(&o.part, "part", 0, "events of a turn; 0: a hundredth of -n, 2,000 at least. Of the others a fiftieth of their number, 2,000 (windows: 200) at least")
 		f.IntVar(&o.turns, "turns", 2, "turns of each size, on the store that has grown and on a fresh one")
 		f.IntVar(&o.conns, "connections", 16, "connections that send events")
 		f.StringVar(&o.of, "of", every, "what is measured, with commas between: events, queue, deadletters, ledger, windows, search; all: those that can be there; none: only -with is plotted")
@@ -122,8 +122,8 @@ const (
 
 // kinds are those that the flags choose.
 func (o *options) kinds() (chosen []kind, err error) {
-	if o.n < 10_000 || o.persons < 20 || o.turns < 1 {
-		return nil, fmt.Errorf("-n is %d, -persons %d, -turns %d: want at least 10,000, 20 and 1", o.n, o.persons, o.turns)
+	if o.n < 100_000 || o.persons < 20 || o.turns < 1 {
+		return nil, fmt.Errorf("-n is %d, -persons %d, -turns %d: want at least 100,000, 20 and 1", o.n, o.persons, o.turns)
 	}
 	if o.part == 0 {
 		o.part = max(o.n/100, least)

@@ -22,6 +22,7 @@ const (
 // side is a store that is measured: the one that grows, or a fresh one.
 type side interface {
 	grow(ctx context.Context, to int) error                                    // adds until it holds so many
+	count() int                                                                // that it holds
 	work(n int) func(context.Context) error                                    // prepares the usual work on so many more
 	pages() []page                                                             // that people read; nil: other benchmarks measure them
 	cost() time.Duration                                                       // CPU so far of all processes that have a part in it
@@ -141,7 +142,7 @@ func (k *kind) row(ctx context.Context, o *options, big side, folder string, siz
 		if err != nil {
 			return err
 		}
-		r.Bytes, r.RSS = b/float64(size+len(mine)*k.part), big.rss()
+		r.Bytes, r.RSS = b/float64(big.count()), big.rss()
 		compare(r, mine, theirs)
 		tell(r)
 	}

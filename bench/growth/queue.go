@@ -23,11 +23,10 @@ func message(i int, to string) *tidemill.Message {
 
 // jobs wait in one queue. Work adds some behind them, takes as many before them, and settles these.
 type jobs struct {
-	noPages
+	plain
 	store queue.Store
 	from  tidemill.Source
 	into  []*tidemill.Message
-	made  int
 }
 
 func newJobs(s *stores.Stores) job {
@@ -45,11 +44,20 @@ func (j *jobs) add(ctx context.Context, n int) error {
 	})
 }
 
+// tidy has the names put together that are known, as the product does each minute. In Redis they expire.
+func (j *jobs) tidy(ctx context.Context) error {
+	if s, ok := j.store.(interface{ Sweep(context.Context) error }); ok {
+		return s.Sweep(ctx)
+	}
+	return nil
+}
+
 func (j *jobs) do(ctx context.Context, n int) error {
 	return each(ctx, n, func(n int) error {
 		if err := j.add(ctx, n); err != nil {
 			return err
 		}
+		j.gone += n
 		return stores.End(ctx, j.from, j.into, n)
 	})
 }
@@ -59,11 +67,10 @@ const pipelines = 20
 // letters are dead letters of 20 pipelines. Work puts some of one, replays the oldest half as many, and
 // deletes as many.
 type letters struct {
-	noPages
+	plain
 	store deadletter.Store
 	from  [pipelines]tidemill.Source
 	into  []*tidemill.Message
-	made  int
 	turn  int // whose are next
 }
 
@@ -95,6 +102,7 @@ func (l *letters) do(ctx context.Context, n int) error {
 		if err := l.add(ctx, n); err != nil {
 			return err
 		}
+		l.gone += n
 		f := deadletter.Filter{Pipeline: pipeline(of), Max: n / 2}
 		got, err := l.store.Replay(ctx, f)
 		if err == nil {
@@ -117,9 +125,8 @@ func (l *letters) do(ctx context.Context, n int) error {
 // entries are those of a ledger that are done. Work begins and ends some, looks at as many others, and
 // has the oldest expire, as many again.
 type entries struct {
-	noPages
-	store         ledger.Store
-	made, expired int
+	plain
+	store ledger.Store
 }
 
 func newEntries(s *stores.Stores) job { return &entries{store: s.Ledger} }
@@ -151,7 +158,7 @@ func (e *entries) do(ctx context.Context, n int) error {
 		}
 		old := make([]*ledger.Entry, n)
 		for i := range old { // of those that do not expire soon, some from everywhere
-			old[i] = &ledger.Entry{Key: id(e.made - 1 - i*max((e.made-e.expired)/2, n)/n)}
+			old[i] = &ledger.Entry{Key: id(e.made - 1 - i*max((e.made-e.gone)/2, n)/n)}
 		}
 		if err := e.store.Find(ctx, old); err != nil {
 			return err
@@ -162,7 +169,7 @@ func (e *entries) do(ctx context.Context, n int) error {
 			}
 		}
 		got, err := e.store.Expire(ctx, time.Now(), n)
-		if e.expired += got; err == nil {
+		if e.gone += got; err == nil {
 			err = missing(got, n, "entries that expire")
 		}
 		return err

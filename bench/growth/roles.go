@@ -1,6 +1,7 @@
 package growth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,10 @@ import (
 	"github.com/tidemill/tidemill/bench/stores"
 )
 
-// held is a store of a role, in this process, with what it has.
+// held is a store of a role, in this process.
 type held struct {
 	*stores.Stores
 	name string
-	has  int
 	job  job
 }
 
@@ -25,13 +25,15 @@ type held struct {
 type job interface {
 	add(ctx context.Context, n int) error // adds so many, which stay
 	do(ctx context.Context, n int) error  // the usual work on so many: it leaves as many as there were
+	tidy(ctx context.Context) error       // what the product does now and then, beside its work
+	count() int                           // that are there
 	pages() []page
 }
 
 // roles are the stores of the other roles.
 func (o *options) roles() []kind {
 	one := func(name string, most, least int, on []string, does func(*stores.Stores) job) kind {
-		return kind{name: name, on: on, most: most, part: steps(max(most/50, least)), turns: o.turns, at: []float64{0.1, 0.5, 1},
+		return kind{name: name, on: on, most: most, part: max(most/50, least), turns: o.turns, at: []float64{0.1, 0.5, 1},
 			open: func(ctx context.Context, folder string, _ bool) (side, error) {
 				if err := os.MkdirAll(folder, 0o755); err != nil {
 					return nil, err
@@ -48,16 +50,13 @@ func (o *options) roles() []kind {
 		one("queue", o.n/2, least, redis, newJobs),
 		one("deadletters", o.n/20, least, tables, newLetters),
 		one("ledger", o.n/4, least, tables, newEntries),
-		one("windows", o.n/200, step, tables, newWindows),
+		one("windows", o.n/200, least/records, tables, newWindows),
 		one("search", o.n/20, least, []string{onFile}, newDocs),
 	}
 }
 
 // step is how many are added or worked on at once.
 const step = 500
-
-// steps is n, in whole steps.
-func steps(n int) int { return (n + step - 1) / step * step }
 
 // each calls do for each step of n.
 func each(ctx context.Context, n int, do func(n int) error) error {
@@ -81,21 +80,23 @@ func id(i int) string {
 
 func (h *held) grow(ctx context.Context, to int) error {
 	began := time.Now()
-	for h.has < to {
-		n := min(chunk, to-h.has)
-		if err := h.job.add(ctx, n); err != nil {
+	for h.count() < to {
+		before := h.count()
+		if err := cmp.Or(h.job.add(ctx, min(chunk, to-before)), h.job.tidy(ctx)); err != nil {
 			return err
 		}
-		if h.has += n; h.has/1_000_000 > (h.has-n)/1_000_000 {
-			log.Printf("%s: %d, after %v", h.name, h.has, time.Since(began).Round(time.Second))
+		if h.count()/1_000_000 > before/1_000_000 {
+			log.Printf("%s: %d, after %v", h.name, h.count(), time.Since(began).Round(time.Second))
 		}
 	}
 	return nil
 }
 
 func (h *held) work(n int) func(context.Context) error {
-	return func(ctx context.Context) error { return h.job.do(ctx, n) }
+	return func(ctx context.Context) error { return cmp.Or(h.job.do(ctx, n), h.job.tidy(ctx)) }
 }
+
+func (h *held) count() int { return h.job.count() }
 
 func (h *held) pages() []page { return h.job.pages() }
 
@@ -114,10 +115,14 @@ func (h *held) after(context.Context, *kind, string, func(*result)) error { retu
 
 func (h *held) close() error { return h.Close() }
 
-// noPages are those of a role whose pages bench/lists and bench/console measure.
-type noPages struct{}
+// plain is what jobs have in common. Those whose pages bench/lists and bench/console measure have none.
+type plain struct{ made, gone int }
 
-func (noPages) pages() []page { return nil }
+func (p *plain) count() int { return p.made - p.gone }
+
+func (*plain) pages() []page { return nil }
+
+func (*plain) tidy(context.Context) error { return nil }
 
 // missing is the error of a store that does not have what it should have.
 func missing(got, want int, what string) error {

@@ -17,10 +17,9 @@ const records = 10
 // windows are open, of few records each. Work opens some more, closes them, and takes, reads and
 // settles each.
 type windows struct {
-	noPages
+	plain
 	store window.Store
 	from  tidemill.Source
-	made  int
 }
 
 func newWindows(s *stores.Stores) job { return &windows{store: s.Windows, from: s.Windows.Open()} }
@@ -52,6 +51,7 @@ func (w *windows) do(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
+		w.gone += n
 		for _, batch := range batches {
 			if was, err := w.store.CloseNow(ctx, batch); err != nil {
 				return err
@@ -79,8 +79,8 @@ func (w *windows) do(ctx context.Context, n int) error {
 
 // docs are documents of 28 days of the search index. Work indexes some more.
 type docs struct {
+	plain
 	store search.Store
-	made  int
 }
 
 func newDocs(s *stores.Stores) job { return &docs{store: s.Search} }

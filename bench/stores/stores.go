@@ -68,6 +68,9 @@ func (s *Stores) Close() (err error) {
 	return err
 }
 
+// capacity is how many jobs a queue may hold, and bounds how many dead letters a pipeline.
+const capacity = 1 << 30
+
 var bounds = deadletter.Options{Max: 1 << 30}
 
 // openFor is how long windows are open, if nobody closes them.
@@ -103,7 +106,7 @@ func (s *Stores) inFile(ctx context.Context, folder string) error {
 		return err
 	}
 	s.ends = append(s.ends, db.Close)
-	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
+	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{Capacity: capacity})
 	if err != nil {
 		return err
 	}
@@ -169,7 +172,7 @@ func (s *Stores) inRedis(ctx context.Context, url string) error {
 		return err
 	}
 	s.ends = append(s.ends, func() error { client.Close(); return nil })
-	if s.Queues, err = redisqueue.New(client, redisqueue.Options{}); err != nil {
+	if s.Queues, err = redisqueue.New(client, redisqueue.Options{Capacity: capacity}); err != nil {
 		return err
 	}
 	if s.Letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{Options: bounds}); err != nil {
