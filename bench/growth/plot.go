@@ -84,7 +84,7 @@ func panels(rows []*result) (work, pages []line) {
 
 // Where the parts of the plot are.
 const (
-	plotWidth  = 900
+	plotWidth  = 960
 	plotLeft   = 60
 	plotRight  = 640 // labels follow
 	partHeight = 300
