@@ -44,7 +44,7 @@ func (j *jobs) add(ctx context.Context, n int) error {
 	})
 }
 
-// tidy has the names put together that are known, as the product does each minute. In Redis they expire.
+// tidy has the names put together that are known, as the product does now and then. In Redis they expire.
 func (j *jobs) tidy(ctx context.Context) error {
 	if s, ok := j.store.(interface{ Sweep(context.Context) error }); ok {
 		return s.Sweep(ctx)
