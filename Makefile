@@ -129,7 +129,7 @@ mutate: ## make small faults in the code, one at a time, and count those that te
 lint: ## gofmt, go vet, staticcheck, what the API breaks, known vulnerabilities
 	sh scripts/lint.sh
 
-BENCHES = analytics servers bridge queue ingest partners crm windows lists events console sizes
+BENCHES = analytics servers bridge queue ingest partners crm windows lists events console sizes growth
 
 bench: ## measure the systems as they are shipped (hours); medians are kept in bin/bench
 	mkdir -p bin/bench

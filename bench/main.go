@@ -22,6 +22,7 @@ import (
 	"github.com/tidemill/tidemill/bench/bridge"
 	"github.com/tidemill/tidemill/bench/console"
 	"github.com/tidemill/tidemill/bench/crm"
+	"github.com/tidemill/tidemill/bench/growth"
 	"github.com/tidemill/tidemill/bench/ingest"
 	"github.com/tidemill/tidemill/bench/lists"
 	"github.com/tidemill/tidemill/bench/partners"
@@ -32,7 +33,7 @@ import (
 	"github.com/tidemill/tidemill/bench/windows"
 )
 
-var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench}
+var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench, growth.Bench}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended

@@ -7,13 +7,14 @@ import (
 	"github.com/tidemill/tidemill/bench/load"
 )
 
-// perBody is how many events a request carries.
-const perBody = 100
+// PerBody is how many events a request carries.
+const PerBody = 100
 
-// body makes one batch as PostHog's SDKs in browsers send it.
-func body(g *load.Generator, key string) []byte {
-	b := fmt.Appendf(make([]byte, 0, 100<<10), `{"api_key":%q,"sent_at":%q,"batch":[`, key, g.Now().Format("2006-01-02T15:04:05.000Z"))
-	for i := range perBody {
+// Body makes one batch as PostHog's SDKs in browsers send it; as history its events keep the times that
+// they have, however old.
+func Body(g *load.Generator, history bool) []byte {
+	b := fmt.Appendf(make([]byte, 0, 100<<10), `{"api_key":%q,"sent_at":%q,"historical_migration":%t,"batch":[`, key, g.Now().Format("2006-01-02T15:04:05.000Z"), history)
+	for i := range PerBody {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -22,10 +23,13 @@ func body(g *load.Generator, key string) []byte {
 	return append(b, "]}"...)
 }
 
+// Distinct is the distinct id of a person.
+func Distinct(person uint64) string { return fmt.Sprintf("user-%06d", person) }
+
 // appendEvent draws an event of about 800 bytes.
 func appendEvent(b []byte, g *load.Generator) []byte {
 	e := g.Next()
-	user := fmt.Sprintf("user-%06d", e.Person)
+	user := Distinct(e.Person)
 	b = fmt.Appendf(b, `{"uuid":"%s","timestamp":"%s",`, e.ID, e.At.Format("2006-01-02T15:04:05.000Z"))
 	common := func() {
 		b = fmt.Appendf(b, `"$current_url":"https://app.example.com/projects/%d/settings?tab=billing","$host":"app.example.com","$pathname":"/projects/%d/settings","$screen_height":1117,"$screen_width":1728,"$viewport_height":992,"$viewport_width":1728,"$lib":"web","$lib_version":"1.205.0","$insert_id":"k3j5h2g7f8d%09d","$session_id":"0190f3c2-7d1a-7aaa-8f4b-%012d","$window_id":"0190f3c2-7d1a-7bbb-8f4b-1c2d3e4f5a6b","$referrer":"https://www.example.org/","$referring_domain":"www.example.org","plan":"scale","seats":%d,"note":"caf\u00e9 \"quoted\""`,

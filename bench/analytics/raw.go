@@ -23,7 +23,7 @@ func rawParse(bodies [][]byte, d time.Duration) (perSecond float64) {
 		if _, err := dec.ReadValue(); err != nil {
 			panic(err)
 		}
-		n += perBody
+		n += PerBody
 	}
 	return float64(n) / time.Since(start).Seconds()
 }

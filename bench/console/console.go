@@ -19,6 +19,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/bench/stores"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/bridge"
@@ -61,15 +62,15 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer remove()
-	s, err := open(ctx, folder, o.on)
+	s, err := stores.Open(ctx, folder, o.on)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	began := time.Now()
 	entry := job(7, bridge.Name) // to be explained
 	entry.Tenant = ""
-	if err := errors.Join(s.queues.Add(ctx, []*tidemill.Message{entry}, nil), fill(ctx, s.queues, o.jobs), bury(ctx, s.letters, o.dead)); err != nil {
+	if err := errors.Join(s.Queues.Add(ctx, []*tidemill.Message{entry}, nil), fill(ctx, s.Queues, o.jobs), bury(ctx, s.Letters, o.dead)); err != nil {
 		return err
 	}
 	log.Printf("filled in %v", time.Since(began).Round(time.Second))

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/bench/stores"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
@@ -47,18 +47,18 @@ var admins = caller.Caller{Name: "bench", Rights: caller.All(caller.Admin), Payl
 
 func (gate) Caller(*http.Request) (caller.Caller, error) { return admins, nil }
 
-func serve(ctx context.Context, s *stores) (*site, error) {
+func serve(ctx context.Context, s *stores.Stores) (*site, error) {
 	books := map[string]tidemill.Bookkeeper{}
 	for i := range queues {
-		books[nameOf(i)] = s.queues.Open(nameOf(i), queue.Options{}).(tidemill.Bookkeeper)
-		books[nameOf(i)+".replay"] = s.letters.Open(nameOf(i)).(tidemill.Bookkeeper)
+		books[nameOf(i)] = s.Queues.Open(nameOf(i), queue.Options{}).(tidemill.Bookkeeper)
+		books[nameOf(i)+".replay"] = s.Letters.Open(nameOf(i)).(tidemill.Bookkeeper)
 	}
 	settings, err := systems.All().Settings().Load(config.Layers{})
 	if err != nil {
 		return nil, err
 	}
-	api := admin.New(admin.Parts{Config: func() *config.Loaded { return settings }, Common: &answer.Common{Queues: s.queues, Stopping: ctx}, Letters: s.letters, Systems: []admin.System{{Name: "bench", Books: books, Audit: audit(books)}}, Bulk: tablebulk.Memory(),
-		Finds: []answer.Finds{{System: bridge.Name, Finder: &bridgeapi.Finder{Queues: s.queues, Letters: s.letters, Now: time.Now}}}})
+	api := admin.New(admin.Parts{Config: func() *config.Loaded { return settings }, Common: &answer.Common{Queues: s.Queues, Stopping: ctx}, Letters: s.Letters, Systems: []admin.System{{Name: "bench", Books: books, Audit: audit(books)}}, Bulk: tablebulk.Memory(),
+		Finds: []answer.Finds{{System: bridge.Name, Finder: &bridgeapi.Finder{Queues: s.Queues, Letters: s.Letters, Now: time.Now}}}})
 	if err := api.Sample().Do(ctx); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *site) kinds(ctx context.Context) ([]kind, error) {
 }
 
 // measure loads each kind of page by ten viewers.
-func (s *site) measure(ctx context.Context, st *stores, o *options, tell func(*result)) error {
+func (s *site) measure(ctx context.Context, st *stores.Stores, o *options, tell func(*result)) error {
 	kinds, err := s.kinds(ctx)
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (s *site) measure(ctx context.Context, st *stores, o *options, tell func(*r
 			continue
 		}
 		r := &result{Common: rounds.Common{Name: k.name}, Budget: k.budget}
-		stop, err := profiled(o.ProfileOf(k.name))
+		stop, err := process.ProfileSelf(o.ProfileOf(k.name))
 		if err != nil {
 			return err
 		}
@@ -199,19 +199,7 @@ func (s *site) measure(ctx context.Context, st *stores, o *options, tell func(*r
 	return nil
 }
 
-// profiled writes a CPU profile to a file until it is stopped; an empty name: none.
-func profiled(name string) (stop func(), err error) {
-	if name == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(name)
-	if err == nil {
-		err = pprof.StartCPUProfile(f)
-	}
-	return func() { pprof.StopCPUProfile(); f.Close() }, err
-}
-
-func (s *site) row(ctx context.Context, st *stores, k kind, pages int, r *result) error {
+func (s *site) row(ctx context.Context, st *stores.Stores, k kind, pages int, r *result) error {
 	zipped, err := s.load(ctx, k.path, http.Header{"Accept-Encoding": {"gzip"}})
 	if err != nil {
 		return err
@@ -223,7 +211,7 @@ func (s *site) row(ctx context.Context, st *stores, k kind, pages int, r *result
 	var mu sync.Mutex
 	var all []time.Duration
 	var failed error
-	cpu, servers := process.CPU(os.Getpid()), st.cpu()
+	cpu, servers := process.CPU(os.Getpid()), st.CPU()
 	var wg sync.WaitGroup
 	for i := range viewers {
 		wg.Go(func() {
@@ -244,7 +232,7 @@ func (s *site) row(ctx context.Context, st *stores, k kind, pages int, r *result
 	if failed != nil {
 		return failed
 	}
-	r.CPU, r.Servers = process.Micros(process.CPU(os.Getpid())-cpu, len(all)), process.Micros(st.cpu()-servers, len(all))
+	r.CPU, r.Servers = process.Micros(process.CPU(os.Getpid())-cpu, len(all)), process.Micros(st.CPU()-servers, len(all))
 	r.P50, r.P95, r.Bytes = figures.At(all, .5), figures.At(all, .95), float64(len(zipped))
 	return nil
 }

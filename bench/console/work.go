@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/bench/stores"
 	"github.com/tidemill/tidemill/state/queue"
 )
 
@@ -36,11 +37,11 @@ const (
 )
 
 // compare adds jobs and works on them, in turns: alone, beside viewers of copies, with viewers.
-func (s *site) compare(ctx context.Context, st *stores, o *options, tell func(*result)) error {
+func (s *site) compare(ctx context.Context, st *stores.Stores, o *options, tell func(*result)) error {
 	if o.turn <= 0 || !o.Wants(worked) {
 		return nil
 	}
-	w := &worker{store: st.queues, from: st.queues.Open("work", queue.Options{})}
+	w := &worker{store: st.Queues, from: st.Queues.Open("work", queue.Options{})}
 	ways := []struct{ name, looking string }{{worked, ""}, {beside, atCopies}, {withViewers, atProduct}}
 	rates, costs, servers := make([][]float64, len(ways)), make([][]float64, len(ways)), make([][]float64, len(ways))
 	for turn := range o.turns {
@@ -78,7 +79,7 @@ type took struct {
 }
 
 // turn works for a time, while viewers look.
-func (s *site) turn(ctx context.Context, w *worker, st *stores, looking string, long time.Duration, file string) (t took, err error) {
+func (s *site) turn(ctx context.Context, w *worker, st *stores.Stores, looking string, long time.Duration, file string) (t took, err error) {
 	if looking != "" {
 		p, err2 := s.watchers(ctx, looking)
 		if err2 != nil {
@@ -86,14 +87,14 @@ func (s *site) turn(ctx context.Context, w *worker, st *stores, looking string, 
 		}
 		defer func() { err = errors.Join(err, p.Stop()) }()
 	}
-	profile, err := profiled(file)
+	profile, err := process.ProfileSelf(file)
 	if err != nil {
 		return t, err
 	}
 	defer profile()
-	began, own, servers := time.Now(), process.CPU(os.Getpid()), st.cpu()
+	began, own, servers := time.Now(), process.CPU(os.Getpid()), st.CPU()
 	t.done, err = w.work(ctx, began.Add(long))
-	t.took, t.own, t.servers = time.Since(began), process.CPU(os.Getpid())-own, st.cpu()-servers
+	t.took, t.own, t.servers = time.Since(began), process.CPU(os.Getpid())-own, st.CPU()-servers
 	return t, err
 }
 
@@ -105,10 +106,7 @@ type worker struct {
 }
 
 func (w *worker) work(ctx context.Context, until time.Time) (done int, err error) {
-	into := make([]*tidemill.Message, part)
-	for i := range into {
-		into[i] = new(tidemill.Message)
-	}
+	into := stores.Messages(part)
 	for time.Now().Before(until) {
 		all := make([]*tidemill.Message, part)
 		for i := range all {
@@ -119,20 +117,10 @@ func (w *worker) work(ctx context.Context, until time.Time) (done int, err error
 		if err := w.store.Add(ctx, all, nil); err != nil {
 			return done, err
 		}
-		for left := part; left > 0; {
-			got, err := w.from.Receive(ctx, into[:left])
-			if err != nil {
-				return done, err
-			}
-			ends := make([]tidemill.Settlement, got)
-			for i, m := range into[:got] {
-				ends[i] = tidemill.Settlement{ID: m.ID, Mark: m.Mark, Fate: tidemill.Delivered}
-			}
-			if err := w.from.Settle(ctx, ends); err != nil {
-				return done, err
-			}
-			left, done = left-got, done+got
+		if err := stores.End(ctx, w.from, into, part); err != nil {
+			return done, err
 		}
+		done += part
 	}
 	return done, nil
 }

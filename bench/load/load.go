@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Persons is how many persons are active.
+// Persons is how many persons are active, at most.
 const Persons = 20_000
 
 // Kind is what an event does.
@@ -28,30 +28,68 @@ const (
 type Event struct {
 	ID     uuid.UUID
 	At     time.Time
-	Person uint64 // below Persons; few are very active
+	Person uint64 // few are very active; below Persons, unless the crowd grows
 	Kind   Kind
 }
 
 // Generator draws events. It belongs to one goroutine.
 type Generator struct {
 	*rand.Rand
-	zipf *rand.Zipf
-	at   time.Time
+	zipf   *rand.Zipf
+	at     time.Time
+	active uint64
+	each   float64 // of how many persons an event is the first; 0: none comes
+	came   float64 // persons who came since the start, and took the place of others
+	greet  uint64  // active persons who have had no event, and have the next ones
 }
 
-// New returns a generator whose events happen from at on, 1 ms apart on average.
-func New(seed uint64, at time.Time) *Generator {
+// New returns a generator whose events happen from at on, 1 ms apart on average. Its persons are the
+// same all the time.
+func New(seed uint64, at time.Time) *Generator { return crowd(seed, at, Persons) }
+
+// Growing returns a generator whose events happen from at on, of a crowd that grows: after so many
+// events so many persons have had one. Few of them are active at a time, a tenth and Persons at most:
+// each of these has one of the first events, then a new one comes now and then, is the most active,
+// and becomes less so with each that follows.
+func Growing(seed uint64, at time.Time, persons, events int) *Generator {
+	active := min(Persons, max(persons/10, 2))
+	g := crowd(seed, at, uint64(active))
+	g.greet = g.active
+	g.each = float64(max(persons-active, 0)) / float64(max(events-active, 1))
+	return g
+}
+
+func crowd(seed uint64, at time.Time, active uint64) *Generator {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	return &Generator{Rand: rnd, zipf: rand.NewZipf(rnd, 1.1, 50, Persons-1), at: at}
+	return &Generator{Rand: rnd, zipf: rand.NewZipf(rnd, 1.1, 50, active-1), at: at, active: active}
 }
 
 // Now is when the last event happened.
 func (g *Generator) Now() time.Time { return g.at }
 
+// Jump has the next event happen at another time, and the others follow.
+func (g *Generator) Jump(at time.Time) { g.at = at }
+
+// Known is how many persons have had an event, if the crowd grows.
+func (g *Generator) Known() uint64 { return uint64(g.came) + g.active - g.greet }
+
+// person draws whose the next event is.
+func (g *Generator) person() uint64 {
+	if g.greet > 0 {
+		g.greet--
+		return g.active - 1 - g.greet
+	}
+	newest := uint64(g.came) + g.active - 1
+	if g.came += g.each; uint64(g.came)+g.active-1 > newest {
+		return newest + 1
+	}
+	return newest - g.zipf.Uint64()
+}
+
 // Next draws an event.
 func (g *Generator) Next() Event {
 	g.at = g.at.Add(time.Duration(g.IntN(3)) * time.Millisecond)
-	e := Event{ID: g.UUID(), At: g.at, Person: g.zipf.Uint64()}
+	e := Event{ID: g.UUID(), At: g.at, Person: g.person()}
 	switch n := g.IntN(100); {
 	case n < 5:
 		e.Kind = Identify

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,6 +157,18 @@ func (p *Program) Profile(to string, seconds int) error {
 	return os.WriteFile(to, b, 0o600)
 }
 
+// ProfileSelf writes the CPU of this process to a file until it is stopped; an empty name: none.
+func ProfileSelf(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err == nil {
+		err = pprof.StartCPUProfile(f)
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, err
+}
+
 // token is that of the product's API, for profiles; empty: the program has none.
 func (p *Program) token() string {
 	args := []string{"token"}
@@ -200,4 +214,21 @@ func memory(pid int, name string) float64 {
 		}
 	}
 	return 0
+}
+
+// Bytes are those of all files in a folder, by their sizes.
+func Bytes(folder string) (n float64, err error) {
+	err = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				n += float64(info.Size())
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it was there a moment ago
+		}
+		return err
+	})
+	return n, err
 }

@@ -70,6 +70,34 @@ func (s *Services) Addr(name string) string { return s.addr[name] }
 // CPU is what a server and all its children have used so far.
 func (s *Services) CPU(name string) time.Duration { return CPU(s.pids(name)...) }
 
+// CPUs is what all servers have used so far.
+func (s *Services) CPUs() (all time.Duration) {
+	for _, name := range s.names {
+		all += s.CPU(name)
+	}
+	return all
+}
+
+// Postgres is the URL of the database on its server.
+func (s *Services) Postgres() string {
+	return "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable"
+}
+
+// Settings are those by which the product uses all servers, in the form of its environment.
+func (s *Services) Settings() (all []string) {
+	for _, name := range s.names {
+		switch name {
+		case "redis":
+			all = append(all, "REDIS_URL=redis://"+s.Addr(name))
+		case "postgres":
+			all = append(all, "DATABASE_URL="+s.Postgres())
+		case "clickhouse":
+			all = append(all, "CLICKHOUSE_URL=http://"+s.Addr(name), "CLICKHOUSE_DB=bench")
+		}
+	}
+	return all
+}
+
 // pids of a server and of all its children.
 func (s *Services) pids(name string) []int {
 	b, err := os.ReadFile(filepath.Join(s.dir, "run", name+".pid"))

@@ -24,7 +24,7 @@ func startServers(ctx context.Context, dir string) (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &servers{s, "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable", "http://" + s.Addr("clickhouse")}, nil
+	return &servers{s, s.Postgres(), "http://" + s.Addr("clickhouse")}, nil
 }
 
 // timed runs do and reads what it cost every process; p is nil if the product has no part in
@@ -49,7 +49,7 @@ type product struct{ *process.Program }
 
 func (s *servers) start(ctx context.Context, bin, data string) (*product, error) {
 	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", projectID+"=bench-key-of-sixteen")
-	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn", "REDIS_URL=redis://"+s.Addr("redis"), "DATABASE_URL="+s.postgres, "CLICKHOUSE_URL="+s.clickhouse, "CLICKHOUSE_DB=bench")
+	cmd.Env = append(append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn"), s.Settings()...)
 	p, err := process.Listening(cmd)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,118 @@
+package analytics
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemill/tidemill/bench/process"
+)
+
+// key is that of the project that events are sent to.
+const key = "bench-key-of-sixteen"
+
+// A Server is the binary under load.
+type Server struct{ *process.Program }
+
+// Start starts the binary with a folder for its data, and settings in the form of its environment.
+func Start(ctx context.Context, bin, data string, settings ...string) (*Server, error) {
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)
+	cmd.Env = append(append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn"), settings...)
+	p, err := process.Listening(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{p}, nil
+}
+
+// Work is what some work took.
+type Work struct {
+	Rate float64 // events a second
+	CPU  float64 // µs an event of the server
+}
+
+// Measure times do, the work on so many events, and reads what it cost the server.
+func (s *Server) Measure(events int, do func() error) (w Work, err error) {
+	before, from := process.CPU(s.PID()), time.Now()
+	err = do()
+	w.Rate = float64(events) / time.Since(from).Seconds()
+	w.CPU = process.Micros(process.CPU(s.PID())-before, events)
+	return w, err
+}
+
+// Send posts every body and returns when all were answered 200.
+func (s *Server) Send(bodies [][]byte, conns int) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns}}
+	var next atomic.Int64
+	var failed atomic.Value
+	var g sync.WaitGroup
+	for range conns {
+		g.Go(func() {
+			for failed.Load() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(bodies) {
+					return
+				}
+				if err := post(client, s.URL+"/batch/", bodies[i]); err != nil {
+					failed.Store(err)
+				}
+			}
+		})
+	}
+	g.Wait()
+	err, _ := failed.Load().(error)
+	return err
+}
+
+func post(client *http.Client, url string, body []byte) error {
+	resp, err := client.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return err
+}
+
+func (s *Server) steer(verb string) error {
+	return post(http.DefaultClient, s.URL+"/api/v1/pipelines/analytics/"+verb, nil)
+}
+
+// Drained waits until nothing is in flight, and checks the books.
+func (s *Server) Drained() error {
+	for {
+		b, err := s.Get("/api/v1/audit")
+		if err != nil {
+			return err
+		}
+		var a struct {
+			Balanced bool
+			Systems  []struct {
+				Accepted, Delivered uint64
+				InFlight            int `json:"in_flight"`
+			}
+		}
+		if err := json.Unmarshal(b, &a); err != nil {
+			return err
+		}
+		switch {
+		case a.Systems[0].InFlight > 0:
+			time.Sleep(100 * time.Millisecond) // between two polls: counting costs the server, too
+		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:
+			return fmt.Errorf("the books do not balance: %+v", a)
+		default:
+			return nil
+		}
+	}
+}
