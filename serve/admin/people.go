@@ -77,16 +77,16 @@ func (a *API) readRights(text string) (caller.Rights, error) {
 }
 
 func showUser(g *state.Grant) api.User {
-	return api.User{Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, ETag: wire.Fingerprint([]byte(g.Name), []byte(g.Role))}
+	return api.User{UserShown: api.UserShown{Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, ETag: wire.Fingerprint([]byte(g.Name), []byte(g.Role))}}
 }
 
 func showToken(g *state.Grant) api.Token {
-	return api.Token{ID: g.ID[:state.ShortID], Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, Used: answer.When(g.Used), Until: answer.When(g.Until)}
+	return api.Token{TokenShown: api.TokenShown{ID: g.ID[:state.ShortID], Name: g.Name, Role: rightsOf(g), By: g.By, Made: g.Made, Used: answer.When(g.Used), Until: answer.When(g.Until)}}
 }
 
 func showSession(ctx context.Context, g *state.Grant) api.Session {
 	id := g.ID[:state.ShortID]
-	return api.Session{ID: id, Name: g.Name, Role: rightsOf(g), Via: g.By, From: g.From, Browser: g.Browser, Entered: g.Made, Used: g.Used, Until: g.Until, This: id == caller.From(ctx).Session}
+	return api.Session{SessionShown: api.SessionShown{ID: id, Name: g.Name, Role: rightsOf(g), Via: g.By, From: g.From, Browser: g.Browser, Entered: g.Made, Used: g.Used, Until: g.Until, This: id == caller.From(ctx).Session}}
 }
 
 // given are the grants of a kind that have not ended.

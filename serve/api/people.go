@@ -69,7 +69,10 @@ type ChangedPassword struct {
 }
 
 // User is somebody with a name and a password.
-type User struct {
+type User struct{ UserShown }
+
+// UserShown is what a user is shown as, in one, so that the names of functions of it are short.
+type UserShown struct {
 	Name string        `json:"name"`
 	Role caller.Rights `json:"role"`
 	By   string        `json:"added_by,omitempty"`
@@ -119,7 +122,10 @@ type NewPassword struct {
 }
 
 // Token is what a program shows with each request.
-type Token struct {
+type Token struct{ TokenShown }
+
+// TokenShown is what a token is shown as, in one, so that the names of functions of it are short.
+type TokenShown struct {
 	ID    string        `json:"id"`
 	Name  string        `json:"name"`
 	Role  caller.Rights `json:"role"`
@@ -151,7 +157,10 @@ type OneToken struct {
 }
 
 // Session is one of somebody who logged in.
-type Session struct {
+type Session struct{ SessionShown }
+
+// SessionShown is what a session is shown as, in one, so that the names of functions of it are short.
+type SessionShown struct {
 	ID      string        `json:"id"`
 	Name    string        `json:"name"`
 	Role    caller.Rights `json:"role"`

@@ -13,7 +13,10 @@ import (
 )
 
 // Record is an instance.
-type Record struct {
+type Record struct{ record }
+
+// record is in it as one, so that the names of functions of the table, which have all fields in them, are short.
+type record struct {
 	id      string
 	until   time.Time // when it is forgotten
 	started time.Time
@@ -63,7 +66,7 @@ func (s *Store[Raw]) Beat(ctx context.Context, i instance.Instance) error {
 	}
 	now := s.now()
 	err = s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
-		return tx.Put([]*Record{{id: i.ID, until: now.Add(instance.Kept), started: i.Started, seen: now, body: body}})
+		return tx.Put([]*Record{{record{id: i.ID, until: now.Add(instance.Kept), started: i.Started, seen: now, body: body}}})
 	})
 	if err != nil {
 		return fmt.Errorf("say that instance %s is there: %w", i.ID, err)

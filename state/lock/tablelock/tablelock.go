@@ -15,7 +15,10 @@ import (
 )
 
 // Record is a lock that is held, or the newest fence of all.
-type Record struct {
+type Record struct{ record }
+
+// record is in it as one, so that the names of functions of the table, which have all fields in them, are short.
+type record struct {
 	key   string // "lock/" and a name, or newest
 	owner string
 	fence uint64
@@ -102,7 +105,7 @@ func (l *Locks[Raw]) Acquire(ctx context.Context, name string, d time.Duration) 
 			if err := sweep(tx, now); err != nil {
 				return err
 			}
-			return tx.Put([]*Record{{key: newest, fence: h.Fence}, {key, h.Owner, h.Fence, end(now, d)}})
+			return tx.Put([]*Record{{record{key: newest, fence: h.Fence}}, {record{key, h.Owner, h.Fence, end(now, d)}}})
 		})
 	}
 	if err != nil {
@@ -134,7 +137,7 @@ func (l *Locks[Raw]) Extend(ctx context.Context, h lock.Held, d time.Duration) e
 		return err
 	}
 	return l.change(ctx, "extend", h, func(tx table.Tx[Record], now time.Time) error {
-		return tx.Put([]*Record{{key: keyOf(h.Name), until: end(now, d)}}, "until")
+		return tx.Put([]*Record{{record{key: keyOf(h.Name), until: end(now, d)}}}, "until")
 	})
 }
 

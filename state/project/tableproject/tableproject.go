@@ -18,7 +18,10 @@ import (
 )
 
 // Record is a project or an ingest key.
-type Record struct {
+type Record struct{ record }
+
+// record is in it as one, so that the names of functions of the table, which have all fields in them, are short.
+type record struct {
 	key     string // "project/" and an id, or "key/" and the hash of a key in hex
 	project string // its id
 	name    string // of a project
@@ -58,8 +61,8 @@ func (s *Projects[Raw]) Ensure(ctx context.Context, p project.Project, key proje
 	if err := p.Check(); err != nil {
 		return err
 	}
-	is := &Record{projects + p.ID.String(), p.ID.String(), p.Name}
-	has := &Record{keyOf(key), is.project, ""}
+	is := &Record{record{projects + p.ID.String(), p.ID.String(), p.Name}}
+	has := &Record{record{keyOf(key), is.project, ""}}
 	err := s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
 		found, err := tx.Get([]string{is.key, has.key})
 		if err != nil {

@@ -18,7 +18,10 @@ import (
 
 // Record is an entry, the end of one, or the head of the trail. The end of an entry stands in the
 // entry too, to be found by it.
-type Record struct {
+type Record struct{ record }
+
+// record is in it as one, so that the names of functions of the table, which have all fields in them, are short.
+type record struct {
 	key   string
 	entry bool // false: it is an end, or the head
 	trail.Entry
@@ -112,7 +115,7 @@ func short(texts ...*string) {
 // add puts a record behind the newest.
 func add(tx table.Tx[Record], h *Record, r *Record, of any) error {
 	if h == nil {
-		h = &Record{key: head}
+		h = &Record{record{key: head}}
 	}
 	h.Seq++
 	if h.of == 0 {
@@ -136,7 +139,7 @@ func (t *Trail[Raw]) Begin(ctx context.Context, e trail.Entry) (seq uint64, err 
 		if err != nil {
 			return err
 		}
-		r := &Record{entry: true, Entry: e}
+		r := &Record{record{entry: true, Entry: e}}
 		err = add(tx, found[head], r, of)
 		seq = r.Seq
 		return err
@@ -165,7 +168,7 @@ func (t *Trail[Raw]) End(ctx context.Context, seq uint64, end trail.End) error {
 		if err := tx.Put([]*Record{e}, "outcome", "ended", "status", "detail", "before", "after"); err != nil {
 			return err
 		}
-		return add(tx, found[head], &Record{of: seq, Entry: trail.Entry{End: end}}, ended(seq, end))
+		return add(tx, found[head], &Record{record{of: seq, Entry: trail.Entry{End: end}}}, ended(seq, end))
 	})
 	if err != nil {
 		return fmt.Errorf("write the end of entry %d of the audit trail: %w", seq, err)
