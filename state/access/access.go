@@ -85,7 +85,8 @@ type Store interface {
 	// changes their sessions end, but for Keep; when the role changes, all of them.
 	// ErrLastAdmin: no user would have the role admin.
 	Change(ctx context.Context, kind Kind, id string, c Change) (Grant, error)
-	// Remove removes a grant and returns it, with the sessions of a user or token; ErrUnknown if there is none.
+	// Remove removes a grant and returns it, with the sessions of a user or token, and with the views that they saved
+	// for themselves alone, where views are kept beside; ErrUnknown if there is none.
 	// ErrLastAdmin: no user would have the role admin.
 	Remove(ctx context.Context, kind Kind, id string) (Grant, error)
 }

@@ -1,4 +1,4 @@
-// Package tableaccess keeps grants in a table of any backend.
+// Package tableaccess keeps grants in a table of any backend, and the views of the console that those who come in save.
 package tableaccess
 
 import (
@@ -13,10 +13,15 @@ import (
 	"github.com/tidemill/tidemill/state/table/memorytable"
 )
 
-// Record is a grant.
-type Record struct {
+// Record is a grant, or a saved view.
+type Record struct{ record }
+
+// record is in it as one, so that the names of functions of the table, which have all fields in them, are short.
+type record struct {
 	key string // its kind, a slash, and its id
 	access.Grant
+
+	title, target string // of a view: its name, and its address
 }
 
 // page is how many records are read at once.
@@ -37,6 +42,8 @@ func Spec() table.Spec[Record] {
 		{Name: "used", At: func(r *Record) any { return &r.Used }},
 		{Name: "until", At: func(r *Record) any { return &r.Until }},
 		{Name: "entered", At: func(r *Record) any { return &r.Entered }},
+		{Name: "title", At: func(r *Record) any { return &r.title }},
+		{Name: "target", At: func(r *Record) any { return &r.target }},
 	}, Orders: []table.Order{{Name: "named", By: []string{"kind", "name", "made"}}, {Name: "end", By: []string{"until"}}}, Expires: "until"}
 }
 
@@ -56,8 +63,8 @@ func Memory() *Store[*memorytable.Tx] { return New(memorytable.Alone(Spec())) }
 
 func keyOf(kind access.Kind, id string) string { return string(kind) + "/" + id }
 
-func record(g access.Grant) *Record {
-	return &Record{keyOf(g.Kind, g.ID), g}
+func recordOf(g access.Grant) *Record {
+	return &Record{record{key: keyOf(g.Kind, g.ID), Grant: g}}
 }
 
 func (r *Record) grant() access.Grant {
@@ -88,7 +95,7 @@ func (s *Store[Raw]) Add(ctx context.Context, g access.Grant) error {
 		if len(found) > 0 {
 			return access.ErrTaken
 		}
-		return tx.Put([]*Record{record(g)})
+		return tx.Put([]*Record{recordOf(g)})
 	})
 }
 
@@ -177,7 +184,7 @@ func (s *Store[Raw]) Change(ctx context.Context, kind access.Kind, id string, c 
 				return err
 			}
 		}
-		return tx.Put([]*Record{record(after)})
+		return tx.Put([]*Record{recordOf(after)})
 	})
 	return after, err
 }
@@ -194,7 +201,9 @@ func (s *Store[Raw]) Remove(ctx context.Context, kind access.Kind, id string) (g
 			err = notTheLast(tx, g)
 		}
 		if err == nil && (kind == access.User || kind == access.Token) {
-			err = end(tx, g.Name, "")
+			if err = end(tx, g.Name, ""); err == nil {
+				err = forgetViews(tx, g.Name)
+			}
 		}
 		if err != nil {
 			return err
