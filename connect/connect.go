@@ -171,7 +171,7 @@ func (i *Instance) keepPeople(ctx context.Context, api *admin.Parts) error {
 	if err != nil || people == nil {
 		return err
 	}
-	i.people, api.People.Store = people, people
+	i.people, api.People.Store, api.Views = people, people, people.Views()
 	done, err := i.Trail(ctx)
 	if err != nil {
 		return err

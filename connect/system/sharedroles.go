@@ -14,12 +14,15 @@ import (
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/trail"
 	"github.com/tidemill/tidemill/state/trail/tabletrail"
+	"github.com/tidemill/tidemill/state/view"
 )
 
 // AccessStore keeps who may come in.
 type AccessStore interface {
 	access.Store
 	access.Sweeper
+
+	Views() view.Store // that they save in the console
 }
 
 // Access are users, tokens and sessions, which as many instances share as can; nil: nothing keeps them.

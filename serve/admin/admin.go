@@ -39,6 +39,7 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/ledger"
 	"github.com/tidemill/tidemill/state/trail"
+	"github.com/tidemill/tidemill/state/view"
 )
 
 // Prefix of every path of the API.
@@ -104,6 +105,7 @@ type Parts struct {
 	Backup     func(ctx context.Context, out io.Writer) error // of the data folder; nil: NoBackup says why there is none
 	NoBackup   string
 	Bulk       bulk.Store // of operations on many things; nil: there are none
+	Views      view.Store // saved views of the console; nil: none are kept
 	This       This
 	Fates      *live.Feed // of events, as they end; nil: nothing is sampled
 }
@@ -176,7 +178,7 @@ func New(p Parts) *API {
 	timed := newTook(a.Metrics)
 	a.yaml = sync.OnceValues(a.documentYAML)
 	a.standing, a.hub = a.newStanding(), newHub(a.Now)
-	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
+	for _, r := range slices.Concat(a.instance(), a.people(), []Room{a.viewing(), a.reloading(), a.describing(), a.auditing(), a.figuring(), a.streaming(), {Missing: in(a.Fates != nil, noLive), Does: []operation.Handler{api.GetLive.By(a.live)}}, a.deadLetters(), a.queueing(), a.finding(), a.operations()}, a.Rooms) {
 		for _, h := range r.Does {
 			if r.System != "" {
 				own := *h.Description

@@ -55,11 +55,14 @@ type changesSought struct {
 	rest   bool // there may be more, which were not looked at
 }
 
-// meant says whether an entry is one that is asked for. Logins are not, unless they are named: they
-// change nothing, and anybody can cause them.
+// noChanges are entries of the trail that change nothing of what runs: anybody can cause logins, and saved views are
+// their owners'.
+var noChanges = []string{opLogin, opLogout, api.SaveView.ID, api.ChangeView.ID, api.RemoveView.ID}
+
+// meant says whether an entry is one that is asked for. Those of noChanges are not, unless they are named.
 func (s *changesSought) meant(e *trail.Entry) bool {
 	if len(s.Operation) == 0 {
-		return e.Operation != opLogin && e.Operation != opLogout
+		return !slices.Contains(noChanges, e.Operation)
 	}
 	if s.Owner != "" && !changesLimitOf(s.Owner, e) {
 		return false
@@ -115,7 +118,7 @@ func (a *API) seekAll(ctx context.Context, s *changesSought) error {
 	}
 	var ids []string
 	for _, h := range a.does {
-		if h.Exports || changes(h.Description) {
+		if (h.Exports || changes(h.Description)) && !slices.Contains(noChanges, h.ID) {
 			ids = append(ids, h.ID)
 		}
 	}
@@ -199,8 +202,9 @@ func (a *API) systemChanged(e *trail.Entry) string {
 	return a.systemOf(name)
 }
 
-// seenByAll says whether everybody may know of changes by an operation: those of people they may not.
+// seenByAll says whether everybody may know of changes by an operation: those of people they may not, nor those of
+// saved views, whose names may be somebody's own.
 func (a *API) seenByAll(id string) bool {
 	people := a.people()[1].Does
-	return slices.ContainsFunc(a.does, func(h operation.Handler) bool { return h.ID == id }) && !slices.ContainsFunc(people, func(h operation.Handler) bool { return h.ID == id })
+	return !slices.Contains(noChanges, id) && slices.ContainsFunc(a.does, func(h operation.Handler) bool { return h.ID == id }) && !slices.ContainsFunc(people, func(h operation.Handler) bool { return h.ID == id })
 }

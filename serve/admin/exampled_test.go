@@ -105,6 +105,7 @@ func (e *exampling) shop() {
 	e.windows()
 	e.replays()
 	e.ownKeys()
+	e.views()
 	reconfigure(", timeout: 5s")
 	e.get("config/reload")
 	e.post("config/reload", "")
@@ -267,6 +268,16 @@ func (e *exampling) ownKeys() {
 	e.into(e.secret("projects/shop/keys", "secret", "an-invented-ingest-key"), &made)
 	e.get("projects/shop/keys")
 	e.post("projects/shop/keys/"+made.ID+"/revoke", "")
+}
+
+// views saves one of the console.
+func (e *exampling) views() {
+	var saved struct{ ID string }
+	e.into(e.post("views?name=Refused+by+mail&address=%2Fconsole%2Fdead%3Fpipeline%3Ds2s.mail%26since%3D24h&shared=true", ""), &saved)
+	e.get("views")
+	e.get("views/" + saved.ID)
+	e.post("views/"+saved.ID+"/change?name=Refused+by+mail,+last+week&address=%2Fconsole%2Fdead%3Fpipeline%3Ds2s.mail%26since%3D7d", "")
+	e.post("views/"+saved.ID+"/remove", "")
 }
 
 // described has a partner in the database.

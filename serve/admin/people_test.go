@@ -19,7 +19,8 @@ import (
 
 // withPeople is an API that keeps users in memory.
 func withPeople(t *testing.T) *desk {
-	return newDesk(t, admin.Parts{Config: constant(loaded(t)), People: access.Options{Store: tableaccess.Memory(), Cost: access.Cost{KiB: 64, Passes: 1}}})
+	store := tableaccess.Memory()
+	return newDesk(t, admin.Parts{Config: constant(loaded(t)), Views: store.Views(), People: access.Options{Store: store, Cost: access.Cost{KiB: 64, Passes: 1}}})
 }
 
 // as asks as somebody with a token, or with a cookie.

@@ -27,7 +27,7 @@ var rolesOf = map[string]caller.Role{
 	"scan":   caller.Operator, // it reads every job
 
 	"listAuditTrail": caller.Admin, "checkAuditTrail": caller.Admin,
-	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, // of their own
+	"setMyPassword": caller.Viewer, "endMySession": caller.Viewer, "saveView": caller.Viewer, "changeView": caller.Viewer, "removeView": caller.Viewer, // of their own
 	"listUsers": caller.Admin, "getUser": caller.Admin, "addUser": caller.Admin, "setUserRole": caller.Admin, "setUserPassword": caller.Admin, "removeUser": caller.Admin,
 	"listTokens": caller.Admin, "makeToken": caller.Admin, "revokeToken": caller.Admin, "listSessions": caller.Admin, "endSession": caller.Admin, "makeLink": caller.Admin,
 	"listKeys": caller.Admin, "makeKey": caller.Admin, "revokeKey": caller.Admin,

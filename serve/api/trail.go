@@ -69,7 +69,7 @@ type TrailCheck struct {
 // ChangesOf chooses changes.
 type ChangesOf struct {
 	Thing     string   `query:"thing" help:"Only changes of this: the name of a queue, of a pipeline, of a project; beside operation also of what is in it, as a key of a project." placeholder:"NAME"`
-	Operation []string `query:"operation" help:"Only changes by these operations: pausePipeline; of login and logout, which are no changes, too." placeholder:"NAME"`
+	Operation []string `query:"operation" help:"Only changes by these operations: pausePipeline; of login, logout and those of saved views, which are no changes, too." placeholder:"NAME"`
 	Owner     string   `query:"owner" help:"Only changes of the limit that this owner has of its own in a queue." placeholder:"NAME"`
 	Max       int      `query:"max" bounds:"1-100" help:"At most so many, the newest first, up to 100. Default: 20." short:"n"`
 }
