@@ -80,6 +80,7 @@ type commands struct {
 	Token      tokenCmd      `cmd:"" help:"Print the API's token; make, list and revoke others for programs."`
 	Sessions   sessionsCmd   `cmd:"" help:"List who is logged in, and end sessions."`
 	Console    consoleCmd    `cmd:"" help:"Open the console in a browser."`
+	View       viewCmd       `cmd:"" help:"Save views of the console: names for its pages, yours or shared."`
 	API        apiCmd        `cmd:"" name:"api" help:"Call an operation of the API by its name, or list them all."`
 	Help       helpCmd       `cmd:"" help:"Explain a command, as its --help does."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/internal/sleep"
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/answer"
+	"github.com/tidemill/tidemill/state/access/tableaccess"
 	"github.com/tidemill/tidemill/state/bulk/tablebulk"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
@@ -59,7 +60,7 @@ func newSession(t *testing.T) *session {
 	}
 	a := &deliveryapi.API{Common: &answer.Common{Projects: sites, Queues: s.queues}, Delivery: s.partners, Config: func() *config.Loaded { return cfg }}
 	api := admin.New(admin.Parts{NoAuth: true, Config: func() *config.Loaded { return cfg }, Common: a.Common, Rooms: only(delivery.Name, a.Operations()), Owners: systems.All().Owners(), Letters: s.letters,
-		Bulk: tablebulk.Memory(), Once: tableledger.Memory(tableledger.Options{})})
+		Bulk: tablebulk.Memory(), Views: tableaccess.Memory().Views(), Once: tableledger.Memory(tableledger.Options{})})
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
 	operate, ctx := api.Operate(), t.Context()
