@@ -23,6 +23,8 @@ type overview struct {
 	Busy    []api.PipelineStatus
 	Quiet   int                      // pipelines that run and have had nothing
 	Changes *page.Part[[]api.Change] // the last ones by people
+	Views   []api.View               // the first of those that are saved
+	More    int                      // saved views that are not shown
 }
 
 // deadOnOverview is how many dead letters the overview shows, the newest.
@@ -52,6 +54,11 @@ func showOverview(v *page.Visit) (*page.View, error) {
 		}
 	})
 	ask(api.ListChanges.ID, func() { o.Changes = page.LastChanges(v, "") })
+	ask(api.ListViews.ID, func() {
+		all := savedViews(v).Has // the page of views says why there are none
+		o.Views = all[:min(len(all), viewsOnOverview)]
+		o.More = len(all) - len(o.Views)
+	})
 	ask(api.ListDead.ID, func() {
 		o.Dead = page.Look(v, func(ctx context.Context) (operation.Paged[api.ListedDead], error) {
 			return api.ListDead.Page(ctx, v.API, &api.DeadFilter{Page: operation.Page{Order: "newest", Limit: deadOnOverview}})

@@ -28,7 +28,7 @@ func (c *Console) pages() *page.Set {
 			"outcomes": func() []string { return []string{"done", "refused", "failed", "unknown"} }, "noted": noted, "operationOf": operationOf, "attentionAt": attentionAt, "grave": grave,
 			"fates": live.Outcomes, "titled": titled,
 			"queuesTable": queuesTable, "jobsTable": jobsTable, "ownersTable": ownersTable, "tenantsTable": tenantsTable, "ownedTable": ownedTable,
-			"deadTable": deadTable, "groupsTable": groupsTable, "operationsTable": operationsTable, "fatesTable": fatesTable,
+			"deadTable": deadTable, "groupsTable": groupsTable, "operationsTable": operationsTable, "fatesTable": fatesTable, "viewsTable": viewsTable, "savedAt": savedAt,
 		},
 		Pages: []page.Page{
 			{Path: "{$}", Show: showOverview},
@@ -54,6 +54,7 @@ func (c *Console) pages() *page.Set {
 			{Path: "reference/{operation}", Show: showOperationTry},
 			{Path: "access", Show: showAccess},
 			{Path: "me", Show: showMe},
+			{Path: "views", Show: showViews},
 			{Path: "find", Show: showFind},
 			{Path: "explain", Show: showExplain},
 			{Path: "menu", Show: showMenu},
@@ -65,6 +66,7 @@ func (c *Console) pages() *page.Set {
 			stopOperation, againOperation,
 			addUser, setUserRole, setUserPassword, removeUser, makeToken, revokeToken, endAnySession, setMyPassword,
 			pausePipeline, resumePipeline,
+			saveView, changeView, removeView,
 			addDescription, changeDescription, removeDescription,
 		},
 		Downloads: []page.Page{
@@ -83,6 +85,7 @@ var places = []page.Place{
 	{Section: "dead", Text: "Dead letters", Path: "dead", Key: "d", Op: "listDead", Group: first},
 	{Section: "queues", Text: "Queues", Path: "queues", Key: "q", Op: "listQueues", Group: first},
 	{Section: "owners", Text: "Owners", Path: "owners", Key: "w", Op: "listOwners", Group: first},
+	{Section: "views", Text: "Saved views", Path: "views", Key: "v", Op: "listViews", Group: later},
 	{Section: "operations", Text: "Operations", Path: "operations", Key: "p", Op: "listOperations", Group: later},
 	{Section: "books", Text: "Books", Path: "books", Key: "b", Op: "getAudit", Group: later},
 	{Section: "instances", Text: "Instances", Path: "instances", Key: "i", Op: "getStatus", Group: later},
@@ -101,6 +104,7 @@ var said = map[string]string{
 	"added": "The user was added.", "role": "The role was changed.", "password": "The password was changed.", "userremoved": "The user was removed.", "revoked": "The token was revoked.",
 	"description.added": "It is in force in all instances.", "description.changed": "The change is in force in all instances.", "description.removed": "It is removed in all instances.",
 	"description.added.some": "It is kept, and in force in this instance, but not in all: below is how each stands.", "description.changed.some": "The change is kept, and in force in this instance, but not in all: below is how each stands.", "description.removed.some": "It is removed in this instance, but not in all: below is how each stands.",
+	"view.saved": "The view is saved. It stands under Saved views, and on the overview.", "view.changed": "The view was changed.", "view.removed": "The view was removed.",
 	"started": "The operation is asked for. This page says how far it is.", "stopped": "The operation is stopped.",
 }
 

@@ -22,7 +22,7 @@ func TestWhatHoldsOfAllPages(t *testing.T) {
 			return w.Browser
 		},
 		Pages: everyPage, Seen: 8,
-		Forms:   []string{"/console/queues/q/pause", "/console/queues/q/settings", "/console/owners/limit?owner=shop&queue=q", "/console/queues/q/settings/back", "/console/queues/q/remove?all=true&state=waiting", "/console/queues/q/edit?id=e3", "/console/dead/delete?all=true", "/console/dead/replay?all=true", "/console/dead/delivery/1/edit", "/console/me"},
+		Forms:   []string{"/console/queues/q/pause", "/console/queues/q/settings", "/console/owners/limit?owner=shop&queue=q", "/console/queues/q/settings/back", "/console/queues/q/remove?all=true&state=waiting", "/console/queues/q/edit?id=e3", "/console/dead/delete?all=true", "/console/dead/replay?all=true", "/console/dead/delivery/1/edit", "/console/me", "/console/views/save", "/console/views/1/change", "/console/views/1/remove"},
 		Viewers: []string{"/console/dead/delete?all=true", "/console/queues/q/pause", "/console/queues/q/settings"},
 	})
 }

@@ -30,8 +30,10 @@ import (
 	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
+	"github.com/tidemill/tidemill/state/table/memorytable"
 	"github.com/tidemill/tidemill/state/trail"
 	"github.com/tidemill/tidemill/state/trail/tabletrail"
+	"github.com/tidemill/tidemill/state/view"
 	"github.com/tidemill/tidemill/systems"
 )
 
@@ -45,7 +47,7 @@ type world struct {
 	later   time.Duration // that the clock of operations is ahead
 	moves   bulk.Store    // operations
 	trail   trail.Trail
-	grants  state.Store
+	grants  *tableaccess.Store[*memorytable.Tx]
 	operate func(context.Context) error
 	fates   *live.Feed
 }
@@ -81,7 +83,7 @@ func newWorld(t *testing.T, parts ...part) *world {
 	}
 	a := admin.Parts{Common: &answer.Common{Queues: w.queues}, Letters: w.dead, Config: func() *config.Loaded { return cfg }, Rooms: systems.All().Rooms(nil), Owners: systems.All().Owners(), Once: tableledger.Memory(tableledger.Options{}),
 		Finds: []answer.Finds{{System: "delivery", Finder: lives{}}, {System: "crm", Missing: "crm does not run in this instance"}},
-		Bulk:  w.moves, Trail: w.trail, Fates: w.fates, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
+		Bulk:  w.moves, Views: w.grants.Views(), Trail: w.trail, Fates: w.fates, People: access.Options{Store: w.grants, Cost: access.Cost{KiB: 64, Passes: 1}},
 		Now:     func() time.Time { return time.Now().Add(w.later) },
 		Started: time.Now().Add(-time.Hour), Version: "v1", Systems: []admin.System{{Name: "analytics", Audit: func(ctx context.Context) (any, bool, error) { return w.audit(ctx) }}, {Name: "delivery", Audit: func(context.Context) (any, bool, error) {
 			return map[string]any{"system": "delivery", "balanced": true, "queues": []any{}, "faults": []string{}}, true, nil
@@ -164,6 +166,13 @@ func (w *world) fill(said string) {
 			id = "grace"
 		}
 		if err := w.grants.Add(ctx, state.Grant{Kind: kind, ID: id, Name: "grace" + said, Role: "viewer", By: "link" + said, From: "192.0.2.7", Browser: "browser" + said, Made: time.Now()}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	// A name has 80 characters, and the text is longer: it is in all of them.
+	for i, owner := range []string{"ada", "grace" + said} {
+		name := "late " + said
+		if _, err := w.grants.Views().Add(ctx, view.View{Name: strings.TrimSpace(name[:min(len(name), view.MostName)]), Address: "/console/dead?text=" + url.QueryEscape(said), Owner: owner, Shared: i == 1, Made: time.Now()}); err != nil {
 			w.Fatal(err)
 		}
 	}

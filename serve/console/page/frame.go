@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
+	"github.com/tidemill/tidemill/state/view"
 )
 
 // Prefix of every page.
@@ -164,6 +165,26 @@ func (v *View) Fixed() string {
 		s.Until = at.Format(time.RFC3339)
 	}
 	return v.Here("since", s.Since, "until", s.Until)
+}
+
+// unsaved are the pages that nobody saves: those that ask, and those that are of this visit alone.
+var unsaved = []string{"ask", "problem", "login", "token", "me", "menu", "views", "find", "overview"}
+
+// SaveAt is the page that saves the address of this one under a name; empty: there is none, or the caller may not.
+// Ages of its filter stay ages.
+func (v *View) SaveAt() string {
+	if v.R.Method != http.MethodGet || slices.Contains(unsaved, v.File) || !v.May(api.SaveView.ID) {
+		return ""
+	}
+	q := v.Query()
+	for _, name := range view.OnceParameters() {
+		q.Del(name)
+	}
+	at := Query(v.R.URL.EscapedPath(), q)
+	if view.CheckAddress(at) != nil {
+		return ""
+	}
+	return Query(Address("views", "save"), url.Values{"address": {at}})
 }
 
 // isAge says whether a text of a filter is a time that is so and so long ago.
