@@ -96,6 +96,9 @@ func (s *Store) readGroups(ctx context.Context, pipeline string, all *deadletter
 // Owners implements deadletter.Store.
 func (s *Store) Owners(ctx context.Context, only func(string) bool) (all []deadletter.Owner, err error) {
 	pipelines, err := s.grouped(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of dead letters: %w", err)
+	}
 	for _, name := range pipelines {
 		if only != nil && !only(name) {
 			continue
@@ -107,9 +110,6 @@ func (s *Store) Owners(ctx context.Context, only func(string) bool) (all []deadl
 		for _, o := range most {
 			all = append(all, deadletter.Owner{Pipeline: name, Tenant: o.Member, Count: int(o.Score)})
 		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the owners of dead letters: %w", err)
 	}
 	return all, nil
 }
