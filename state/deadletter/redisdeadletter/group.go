@@ -34,14 +34,11 @@ func groupOf(r *deadletter.Record) string {
 
 // Groups implements deadletter.Store. It reads the largest groups of each pipeline, and no dead letters.
 func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
-	pipelines, err := s.grouped(ctx)
+	pipelines, err := s.grouped(ctx, only)
 	if err != nil {
 		return all, fmt.Errorf("read the groups of dead letters: %w", err)
 	}
 	for _, name := range pipelines {
-		if only != nil && !only(name) {
-			continue
-		}
 		if err := s.readGroups(ctx, name, &all); err != nil {
 			return all, fmt.Errorf("read the groups of dead letters of %q: %w", name, err)
 		}
@@ -50,15 +47,24 @@ func (s *Store) Groups(ctx context.Context, only func(string) bool) (all deadlet
 	return all, nil
 }
 
-// grouped are the pipelines that have had dead letters, all of which are in their groups.
-func (s *Store) grouped(ctx context.Context) ([]string, error) {
+// grouped are the pipelines that have had dead letters, of those that are meant; nil: of all. All that is
+// in the stream by then is in its group.
+func (s *Store) grouped(ctx context.Context, only func(string) bool) ([]string, error) {
 	if err := s.adopt(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.regroup(ctx); err != nil {
 		return nil, err
 	}
+	return s.having(ctx, only)
+}
+
+// having are the pipelines that have had dead letters, of those that are meant; nil: of all.
+func (s *Store) having(ctx context.Context, only func(string) bool) ([]string, error) {
 	names, err := s.client.Do(ctx, s.client.B().Smembers().Key(s.pipelines).Build()).AsStrSlice()
+	if only != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !only(name) })
+	}
 	slices.Sort(names)
 	return names, failed(err)
 }
@@ -95,14 +101,11 @@ func (s *Store) readGroups(ctx context.Context, pipeline string, all *deadletter
 
 // Owners implements deadletter.Store.
 func (s *Store) Owners(ctx context.Context, only func(string) bool) (all []deadletter.Owner, err error) {
-	pipelines, err := s.grouped(ctx)
+	pipelines, err := s.grouped(ctx, only)
 	if err != nil {
 		return nil, fmt.Errorf("read the owners of dead letters: %w", err)
 	}
 	for _, name := range pipelines {
-		if only != nil && !only(name) {
-			continue
-		}
 		most, err := s.client.Do(ctx, s.client.B().Zrevrange().Key(s.owners(name)).Start(0).Stop(deadletter.MaxOwners-1).Withscores().Build()).AsZScores()
 		if err != nil {
 			return nil, fmt.Errorf("read the owners of dead letters of %q: %w", name, failed(err))
@@ -207,13 +210,18 @@ func (c *commit) regroup(ctx context.Context, s *Store) error {
 	return err
 }
 
-// ofCause are the ids of the groups that have the dead letters of a filter's cause.
+// ofCause are the ids of the groups that have the dead letters of a filter's cause, in a stream that was
+// looked through.
 func (s *Store) ofCause(ctx context.Context, f *deadletter.Filter) (ids []string, err error) {
-	pipelines, err := s.grouped(ctx)
-	if err != nil {
+	if err := s.regroup(ctx); err != nil {
 		return nil, err
 	}
-	if f.Pipeline != "" {
+	var pipelines []string
+	if f.Pipeline == "" {
+		if pipelines, err = s.having(ctx, f.Only); err != nil {
+			return nil, err
+		}
+	} else if f.Has(f.Pipeline) {
 		pipelines = []string{f.Pipeline}
 	}
 	kinds := f.Kinds
@@ -223,9 +231,6 @@ func (s *Store) ofCause(ctx context.Context, f *deadletter.Filter) (ids []string
 	var asked []rueidis.Completed
 	var all []string
 	for _, name := range pipelines {
-		if !f.Has(name) {
-			continue
-		}
 		for _, kind := range kinds {
 			id := groupID(name, kind, f.Cause)
 			all = append(all, id)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/table"
 )
@@ -41,25 +40,9 @@ func (q *search) match(r *Record) bool {
 		(q.Cause == "" || r.diedOf(q.Cause)) && (len(q.Kinds) <= 1 || slices.Contains(q.Kinds, r.Kind)) && !slices.Contains(q.NotKinds, r.Kind)
 }
 
-// diedOf says whether a dead letter, of which the key of its group was read, died of a common cause.
-func (r *Record) diedOf(cause string) bool {
-	of := groupKey(r, cause)
-	return r.group == of || r.group == outsideKey(of)
-}
-
 // decided says whether the table decides all of a filter.
 func decided(f *deadletter.Filter) bool {
 	return f.Only == nil && f.Cause == "" && len(f.IDs)+len(f.Seqs)+len(f.NotKinds) == 0 && len(f.Kinds) <= 1 && len(states(f)) > 0
-}
-
-// ofGroup is the key of the one group that a filter chooses; empty: it chooses by a cause of several, or by none.
-func ofGroup(f *deadletter.Filter) string {
-	if f.Cause == "" || f.Pipeline == "" || len(f.Kinds) != 1 {
-		return ""
-	}
-	r := &Record{}
-	r.Pipeline, r.Kind = f.Pipeline, f.Kinds[0]
-	return groupKey(r, f.Cause)
 }
 
 // states are those that a filter chooses.
@@ -102,18 +85,19 @@ func (q *search) each(tx table.Reader[Record], do func(*Record), more ...table.C
 	if q.Max > 0 && q.Pipeline == "" && q.Only == nil && q.State == "" && q.Cause == "" && !named {
 		return q.numbered(tx, do, more...)
 	}
-	pipelines := []string{q.Pipeline}
+	var pipelines []string
 	if q.Pipeline == "" {
 		var err error
-		if pipelines, err = pipelinesIn(tx); err != nil {
+		if pipelines, err = pipelinesIn(tx, q.Only); err != nil {
 			return err
 		}
+	} else if q.Has(q.Pipeline) {
+		pipelines = []string{q.Pipeline}
 	}
 	only, all := []string{"seq", "deaths"}, append(where(&q.Filter), more...)
 	if !decided(&q.Filter) {
 		only = append(only, "id", "kind", "grouped")
 	}
-	pipelines = slices.DeleteFunc(pipelines, func(name string) bool { return !q.Has(name) })
 	var lines []*line
 	if q.Cause != "" && !named {
 		var err error
@@ -161,45 +145,6 @@ func (q *search) numbered(tx table.Reader[Record], do func(*Record), more ...tab
 			return err
 		}
 	}
-}
-
-// died are the lines of the dead letters that died of the filter's cause: those that a group counts,
-// and those for whose group there was no room.
-func (q *search) died(tx table.Reader[Record], pipelines []string) (lines []*line, err error) {
-	kinds := q.Kinds
-	if len(kinds) == 0 {
-		kinds = append(tidemill.Kinds(), tidemill.NoKind)
-	}
-	var groups []*Record
-	var keys []string
-	for _, name := range pipelines {
-		keys = append(keys, otherKey(name))
-		for _, kind := range kinds {
-			g := &Record{state: grouped}
-			g.Pipeline, g.Kind = name, kind
-			g.key = groupKey(g, q.Cause)
-			groups, keys = append(groups, g), append(keys, g.key)
-		}
-	}
-	found, err := tx.Get(keys, "state")
-	if err != nil {
-		return nil, err
-	}
-	under := func(pipeline, key string) {
-		for _, state := range states(&q.Filter) {
-			lines = append(lines, &line{pipeline: pipeline, state: state, query: table.Query[Record]{By: "cause", Back: q.Back, Most: pageMax,
-				Where: []table.Cond{{Field: "grouped", Op: "=", Value: key}, {Field: "state", Op: "=", Value: state}}}})
-		}
-	}
-	for _, g := range groups {
-		if found[g.key] != nil {
-			under(g.Pipeline, g.key)
-		}
-		if found[otherKey(g.Pipeline)] != nil {
-			under(g.Pipeline, outsideKey(g.key))
-		}
-	}
-	return lines, nil
 }
 
 // line is the dead letters of a pipeline in a state, as far as they were read: all of them, or those of

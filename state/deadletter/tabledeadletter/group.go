@@ -152,14 +152,11 @@ func (g *grouping) begin(j *joining, b *books) {
 func (s *Store[Raw]) Groups(ctx context.Context, only func(string) bool) (all deadletter.Groups, err error) {
 	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
 		all = deadletter.Groups{}
-		pipelines, err := pipelinesIn(tx)
+		pipelines, err := pipelinesIn(tx, only)
 		if err != nil {
 			return err
 		}
 		for _, name := range pipelines {
-			if only != nil && !only(name) {
-				continue
-			}
 			q := table.Query[Record]{By: "state", Most: pageMax, Only: append([]string{"kind", "cause", "size"}, place...), Where: among(name, grouped)}
 			if err := table.Each(tx, q, func(r *Record) bool {
 				if r.key == otherKey(name) {

@@ -77,14 +77,11 @@ func (o owners) rows(found map[string]*Record) (rows []*Record, gone []string) {
 func (s *Store[Raw]) Owners(ctx context.Context, only func(string) bool) (all []deadletter.Owner, err error) {
 	err = s.t.View(ctx, func(tx table.Reader[Record]) error {
 		all = nil
-		pipelines, err := pipelinesIn(tx)
+		pipelines, err := pipelinesIn(tx, only)
 		if err != nil {
 			return err
 		}
 		for _, name := range pipelines {
-			if only != nil && !only(name) {
-				continue
-			}
 			page, err := tx.Page(table.Query[Record]{By: "cause", Back: true, Most: deadletter.MaxOwners, Only: []string{"tenant", "size"}, Where: []table.Cond{
 				{Field: "grouped", Op: ">", Value: ownersKey(name)}, {Field: "grouped", Op: "<=", Value: ownersKey(name) + strings.Repeat("\xff", 8)}}})
 			if err != nil {

@@ -85,10 +85,12 @@ func among(pipeline string, state uint8) []table.Cond {
 	return []table.Cond{{Field: "pipeline", Op: "=", Value: pipeline}, {Field: "state", Op: "=", Value: state}}
 }
 
-// pipelinesIn are the pipelines that have books.
-func pipelinesIn(tx table.Reader[Record]) (names []string, err error) {
+// pipelinesIn are the pipelines that have books, of those that are meant; nil: of all.
+func pipelinesIn(tx table.Reader[Record], only func(string) bool) (names []string, err error) {
 	err = table.Each(tx, table.Query[Record]{Most: pageMax, Only: []string{"pipeline"}, Where: beginning(ofBooks)}, func(r *Record) bool {
-		names = append(names, r.Pipeline)
+		if only == nil || only(r.Pipeline) {
+			names = append(names, r.Pipeline)
+		}
 		return true
 	})
 	return names, err
