@@ -14,12 +14,11 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"path/filepath"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
-	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/bench/stores"
 )
 
 // size is how many items a page has.
@@ -61,14 +60,14 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer remove()
-	servers, err := process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, "redis", "postgres")
+	servers, err := stores.Servers(ctx, folder)
 	if err != nil {
 		return err
 	}
 	defer servers.Stop()
-	var in databases
+	var in places
 	defer func() { err = errors.Join(err, in.close()) }()
-	all, err := in.lists(ctx, folder, "redis://"+servers.Addr("redis"), "postgres://postgres@"+servers.Addr("postgres")+"/test?sslmode=disable")
+	all, err := in.lists(ctx, folder, servers)
 	if err != nil {
 		return err
 	}

@@ -6,126 +6,48 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path/filepath"
 	"time"
 
 	"github.com/tidemill/tidemill"
-	"github.com/tidemill/tidemill/internal/postgresdb"
-	"github.com/tidemill/tidemill/internal/redisconn"
-	"github.com/tidemill/tidemill/internal/sqlitedb"
+	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/stores"
 	"github.com/tidemill/tidemill/state/deadletter"
-	"github.com/tidemill/tidemill/state/deadletter/redisdeadletter"
-	"github.com/tidemill/tidemill/state/deadletter/tabledeadletter"
 	"github.com/tidemill/tidemill/state/ledger"
-	"github.com/tidemill/tidemill/state/ledger/postgresledger"
-	"github.com/tidemill/tidemill/state/ledger/redisledger"
-	"github.com/tidemill/tidemill/state/ledger/tableledger"
 	"github.com/tidemill/tidemill/state/queue"
-	"github.com/tidemill/tidemill/state/queue/redisqueue"
-	"github.com/tidemill/tidemill/state/queue/sqlitequeue"
-	"github.com/tidemill/tidemill/state/table/postgrestable"
-	"github.com/tidemill/tidemill/state/table/sqlitetable"
 )
 
-// databases are where lists are, and what closes them.
-type databases struct{ ends []func() error }
+// places are where lists are.
+type places []*stores.Stores
 
-func (d *databases) close() error {
-	var errs []error
-	for _, end := range d.ends {
-		errs = append(errs, end())
+func (p places) close() (err error) {
+	for _, s := range p {
+		err = errors.Join(err, s.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // lists opens all.
-func (d *databases) lists(ctx context.Context, folder, redis, postgres string) (all []*list, err error) {
-	for _, open := range []func() ([]*list, error){
-		func() ([]*list, error) { return d.inSQLite(ctx, filepath.Join(folder, "lists.db")) },
-		func() ([]*list, error) { return d.inRedis(ctx, redis) },
-		func() ([]*list, error) { return d.inPostgres(ctx, postgres) },
-	} {
-		some, err := open()
+func (p *places) lists(ctx context.Context, folder string, servers *process.Services) (all []*list, err error) {
+	for _, on := range []struct{ name, in string }{{"sqlite", ", SQLite"}, {"redis", ", Redis"}, {"postgres", ", PostgreSQL"}} {
+		var s *stores.Stores
+		if on.name == "sqlite" {
+			s, err = stores.Open(ctx, folder, on.name)
+		} else {
+			s, err = stores.On(ctx, servers, on.name)
+		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		*p = append(*p, s)
+		if on.name != "postgres" { // queues have no backend there
+			all = append(all, jobs(on.in, s.Queues))
+		}
+		all = append(all, entries(on.in, s.Ledger), deadLetters(on.in, s.Letters))
 	}
 	return all, nil
 }
 
-func (d *databases) inSQLite(ctx context.Context, file string) ([]*list, error) {
-	db, err := sqlitedb.Open(ctx, file, sqlitedb.Options{})
-	if err != nil {
-		return nil, err
-	}
-	d.ends = append(d.ends, db.Close)
-	queues, err := sqlitequeue.New(ctx, db, sqlitequeue.Options{})
-	if err != nil {
-		return nil, err
-	}
-	log, err := sqlitetable.New(ctx, db, tableledger.Spec("lists"))
-	if err != nil {
-		return nil, err
-	}
-	dead, err := sqlitetable.New(ctx, db, tabledeadletter.Spec())
-	if err != nil {
-		return nil, err
-	}
-	letters, err := tabledeadletter.New(ctx, dead, tabledeadletter.Options{Options: bounds})
-	if err != nil {
-		return nil, err
-	}
-	const in = ", SQLite"
-	return []*list{jobs(in, queues), entries(in, tableledger.New(log, tableledger.Options{})), deadLetters(in, letters)}, nil
-}
-
-func (d *databases) inRedis(ctx context.Context, url string) ([]*list, error) {
-	client, err := redisconn.Open(ctx, tidemill.NewSecret(url), redisconn.Options{})
-	if err != nil {
-		return nil, err
-	}
-	d.ends = append(d.ends, func() error { client.Close(); return nil })
-	queues, err := redisqueue.New(client, redisqueue.Options{})
-	if err != nil {
-		return nil, err
-	}
-	log, err := redisledger.New(client, redisledger.Options{})
-	if err != nil {
-		return nil, err
-	}
-	letters, err := redisdeadletter.New(ctx, client, redisdeadletter.Options{Options: bounds})
-	if err != nil {
-		return nil, err
-	}
-	const in = ", Redis"
-	return []*list{jobs(in, queues), entries(in, log), deadLetters(in, letters)}, nil
-}
-
-func (d *databases) inPostgres(ctx context.Context, url string) ([]*list, error) {
-	db, err := postgresdb.Open(ctx, tidemill.NewSecret(url), postgresdb.Options{})
-	if err != nil {
-		return nil, err
-	}
-	d.ends = append(d.ends, func() error { db.Close(); return nil })
-	log, err := postgresledger.New(ctx, db, postgresledger.Options{})
-	if err != nil {
-		return nil, err
-	}
-	dead, err := postgrestable.New(ctx, db, tabledeadletter.Spec())
-	if err != nil {
-		return nil, err
-	}
-	letters, err := tabledeadletter.New(ctx, dead, tabledeadletter.Options{Options: bounds, Look: 10 * time.Second})
-	if err != nil {
-		return nil, err
-	}
-	const in = ", PostgreSQL"
-	return []*list{entries(in, log), deadLetters(in, letters)}, nil
-}
-
 var (
-	bounds  = deadletter.Options{Max: 1 << 30}
 	tenants = []string{"one", "two"} // in turns
 	body    = bytes.Repeat([]byte("x"), 200)
 )

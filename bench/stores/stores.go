@@ -58,8 +58,6 @@ func (s *Stores) CPU() (all time.Duration) {
 // Bytes are those of all files of the stores.
 func (s *Stores) Bytes() (float64, error) { return process.Bytes(s.folder) }
 
-var serverNames = []string{"redis", "postgres"}
-
 // Close closes the stores and ends their servers.
 func (s *Stores) Close() (err error) {
 	for _, end := range slices.Backward(s.ends) {
@@ -78,22 +76,45 @@ const openFor = 24 * time.Hour
 
 // Open opens the stores in a folder, on sqlite, redis or postgres (queues then are on Redis), with
 // servers of their own.
-func Open(ctx context.Context, folder, on string) (s *Stores, err error) {
-	s = &Stores{folder: folder}
+func Open(ctx context.Context, folder, on string) (*Stores, error) {
 	switch on {
 	case "sqlite":
-		err = s.inFile(ctx, folder)
+		s := &Stores{folder: folder}
+		return s.opened(s.inFile(ctx, folder))
 	case "redis", "postgres":
-		if s.servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, serverNames...); err != nil {
-			return nil, err
-		}
-		s.ends = append(s.ends, func() error { s.servers.Stop(); return nil })
-		if err = s.inRedis(ctx, "redis://"+s.servers.Addr("redis")); err == nil && on == "postgres" {
-			err = s.inPostgres(ctx, s.servers.Postgres())
-		}
 	default:
-		err = fmt.Errorf("-on is %q: want sqlite, redis or postgres", on)
+		return nil, fmt.Errorf("-on is %q: want sqlite, redis or postgres", on)
 	}
+	servers, err := Servers(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	s, err := On(ctx, servers, on)
+	if err != nil {
+		servers.Stop()
+		return nil, err
+	}
+	s.folder, s.ends = folder, append([]func() error{func() error { servers.Stop(); return nil }}, s.ends...)
+	return s, nil
+}
+
+// Servers starts those that stores are on, with their files in a folder.
+func Servers(ctx context.Context, folder string) (*process.Services, error) {
+	return process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, "redis", "postgres")
+}
+
+// On opens the stores on servers, redis or postgres as in Open; Close does not end them.
+func On(ctx context.Context, servers *process.Services, on string) (*Stores, error) {
+	s := &Stores{servers: servers}
+	err := s.inRedis(ctx, "redis://"+servers.Addr("redis"))
+	if err == nil && on == "postgres" {
+		err = s.inPostgres(ctx, servers.Postgres())
+	}
+	return s.opened(err)
+}
+
+// opened are the stores, unless some of them could not be opened.
+func (s *Stores) opened(err error) (*Stores, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
