@@ -70,8 +70,9 @@ func runSeeds(t *testing.T, world func(seed uint64) scene, names ...string) {
 	runSeedsN(t, *seeds, world, names...)
 }
 
-// runSeedsN is runSeeds of n seeds.
+// runSeedsN is runSeeds of n seeds. A world keeps hardly more than one core busy: tests run side by side.
 func runSeedsN(t *testing.T, n int, world func(seed uint64) scene, names ...string) {
+	t.Parallel()
 	if *oneSeed != "" {
 		replay(t, world)
 		return
@@ -135,6 +136,7 @@ func replay(t *testing.T, world func(seed uint64) scene) {
 
 // sameTrace checks that a seed replays exactly: without that a failing seed is useless.
 func sameTrace(t *testing.T, world func(seed uint64) scene) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		a := run(t, seed, true, world)
 		for range 2 {
@@ -161,6 +163,7 @@ type planted struct {
 
 // findBugs looks for each planted bug by itself: a checker that finds nothing proves nothing.
 func findBugs(t *testing.T, most uint64, bugs []planted) {
+	t.Parallel()
 	for _, c := range bugs {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range most {
