@@ -105,7 +105,7 @@ func TestAProgramOfAnotherModuleEmbedsASystem(t *testing.T) {
 		}
 	}
 	run := exec.Command("go", "run", "-mod=mod", ".", dir)
-	run.Dir, run.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	run.Dir, run.Env = dir, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	var wrong strings.Builder
 	run.Stderr = &wrong
 	out, err := run.Output()

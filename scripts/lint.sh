@@ -9,9 +9,8 @@ if [ -n "$unformatted" ]; then
 	echo "$unformatted" >&2
 	exit 1
 fi
-export GOFLAGS="${GOFLAGS:-} -trimpath" # as the stages of tests: what is compiled here is theirs too
 go vet -tags e2e,servers,webkit ./...
-GOOS=windows go vet ./cmd/... ./cli/... ./connect/... ./internal/... ./systems/...
+go run ./internal/typecheck -os windows ./cmd/... ./cli/... ./connect/... ./internal/... ./systems/...
 go vet -tags embedded ./cmd/tidemill ./systems
 make -s embedded
 go test -tags embedded ./systems ./internal/telemetry

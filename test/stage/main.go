@@ -140,8 +140,8 @@ func (s stage) command(ctx context.Context, out io.Writer, events string) *exec.
 	if s.again {
 		args = append(args, "--rerun-fails="+reruns, "--rerun-fails-max-failures="+maxFailures)
 	}
-	// Trimmed paths let checkouts share compiled packages; make lint vets more than go test.
-	cmd := exec.CommandContext(ctx, s.gotestsum, append(append(args, "--", "-trimpath", "-vet=off"), s.flags...)...)
+	// make lint vets more than go test.
+	cmd := exec.CommandContext(ctx, s.gotestsum, append(append(args, "--", "-vet=off"), s.flags...)...)
 	cmd.Env = inMemory(os.Environ())
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // gotestsum ends its tests
 	cmd.WaitDelay = 10 * time.Second
