@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
@@ -29,14 +30,18 @@ type part struct {
 	jobs   []*incoming // in order; positions are base+1 …
 	base   uint64      // set by apply
 	pieces []piece
-	late   []int // indexes of jobs that are not due yet, or were added before
+	late   []int   // indexes of jobs that are not due yet, or were added before
+	memory *[]byte // of the pieces' blobs, until they are written
 	bytes  int
 }
+
+// blobs are memory for blobs: of *[]byte.
+var blobs = sync.Pool{New: func() any { return new([]byte) }}
 
 // piece is a segment being made: jobs in [from, to), of one group and priority.
 type piece struct {
 	from, to int
-	blob     []byte
+	blob     []byte // of the part's memory
 	group    []byte
 	priority uint8
 	seg      *segment // its state, if its jobs were taken up in memory
@@ -127,18 +132,22 @@ func (p *part) cut() {
 	p.apart = p.queue.lock().waiting.apart
 	p.queue.unlock()
 	p.gather()
+	for _, j := range p.jobs {
+		p.bytes += len(j.rec)
+	}
+	p.memory = blobs.Get().(*[]byte)
+	memory := slices.Grow((*p.memory)[:0], p.bytes+8*len(p.jobs)) // enough if each is a segment
 	var records [][]byte
 	size, from := 0, 0
 	flush := func(to int) {
 		if len(records) > 0 {
-			first := p.jobs[from]
-			blob := appendSegment(make([]byte, 0, size+4*len(records)+4), records)
-			p.pieces = append(p.pieces, piece{from: from, to: to, blob: blob, group: p.apart.groupOf(first), priority: first.priority})
+			first, at := p.jobs[from], len(memory)
+			memory = appendSegment(memory, records)
+			p.pieces = append(p.pieces, piece{from: from, to: to, blob: memory[at:len(memory):len(memory)], group: p.apart.groupOf(first), priority: first.priority})
 		}
 		records, size = records[:0], 0
 	}
 	for i, j := range p.jobs {
-		p.bytes += len(j.rec)
 		if j.late {
 			flush(i)
 			j.group = p.apart.groupOf(j)
@@ -154,6 +163,16 @@ func (p *part) cut() {
 		records, size = append(records, j.rec), size+len(j.rec)
 	}
 	flush(len(p.jobs))
+	*p.memory = memory
+}
+
+// release gives the memory of blobs back, which were written, or never will be.
+func (p *part) release() {
+	for i := range p.pieces {
+		p.pieces[i].blob = nil
+	}
+	blobs.Put(p.memory)
+	p.memory = nil
 }
 
 // groupOf names the group of a job.
@@ -244,6 +263,9 @@ func (b *batch) write(ctx context.Context, s *Store, also func(*sqlitedb.Tx) err
 			}
 			return also(tx)
 		})
+		for _, p := range b.parts {
+			p.release()
+		}
 		if !errors.Is(err, errOtherOrder) {
 			return err
 		}

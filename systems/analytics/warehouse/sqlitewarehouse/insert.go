@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -81,9 +82,13 @@ type count struct {
 
 const rowArgs = 12
 
+// contexts are memory for the contexts of a batch, before they are one text: of *[]byte.
+var contexts = sync.Pool{New: func() any { return new([]byte) }}
+
 // prepare decides what becomes of each row, and lays out what is written.
 func (b *batch) prepare(rows []*event.Event, took []warehouse.Outcome, says []int, at []int64, origins map[int64]uint64) {
-	var context []byte
+	memory := contexts.Get().(*[]byte)
+	context := (*memory)[:0]
 	ends := make([]int, 0, len(rows)) // of each row's part of context
 	b.of = make([]int, 0, len(rows))
 	for i, e := range rows {
@@ -105,6 +110,8 @@ func (b *batch) prepare(rows []*event.Event, took []warehouse.Outcome, says []in
 	}
 	b.args, b.entries = make([]any, 0, rowArgs*len(b.of)), make([]idset.Entry, 0, len(b.of))
 	all, start := string(context), 0
+	*memory = context
+	contexts.Put(memory)
 	for k, i := range b.of {
 		e := rows[i]
 		var c any
