@@ -1,6 +1,6 @@
 #!/bin/sh
-# Formatting, vet and staticcheck, for every platform that is shipped; the small binary; the list
-# of flaky tests; what clients of the last release would notice; known vulnerabilities.
+# Formatting, vet and staticcheck; types for Windows; the small binary; the list of flaky tests; what
+# clients of the last release would notice; known vulnerabilities.
 set -eu
 cd "$(dirname "$0")/.."
 unformatted=$(gofmt -l $(git ls-files '*.go'))

@@ -12,12 +12,9 @@ func TestWhatAnotherSystemLacksIsFound(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod":       "module example.org/m\n\ngo 1.26\n",
 		"all.go":       "package m\n\nfunc Everywhere() int { return 1 }\n",
-		"unix_test.go": "package m\n\nfunc here() int { return 2 }\n",
+		"unix_test.go": "//go:build unix\n\npackage m\n\nfunc here() int { return 2 }\n",
 		"all_test.go":  "package m\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) { t.Log(here(), Everywhere()) }\n",
 	} {
-		if name == "unix_test.go" {
-			text = "//go:build unix\n\n" + text
-		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
