@@ -57,7 +57,7 @@ test: race sim e2e servers faults attack ## everything: unit tests under the rac
 
 # What lint and tests compile, and the programs that tests build: once for all of them. Checkouts
 # share what has no paths in it, and what debuggers read is a fifth of the time of compiling.
-CHECKED = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=all=-dwarf=false"
+CHECKED = GOFLAGS="$$($(GO) env GOFLAGS) -trimpath -gcflags=all=-dwarf=false"
 
 # A stage of tests ends with its ten slowest tests and its summary. Where it is AGAIN, a test
 # that failed runs again alone: real servers on a busy machine, see test/flaky.txt.

@@ -35,9 +35,9 @@ var Binary = sync.OnceValues(func() (string, error) {
 	return path, build("", path)
 })
 
-// build builds tidemill of the sources around a folder.
+// build builds tidemill of the sources around a folder. Its version is "dev" wherever they came from.
 func build(dir, path string) error {
-	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", path, "github.com/tidemill/tidemill/cmd/tidemill")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
