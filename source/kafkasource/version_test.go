@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemill/tidemill"
@@ -23,8 +24,14 @@ func TestVersionsGrowWhereATopicIsGivenMorePartitions(t *testing.T) {
 		settle(t, s, tidemill.Applied, delivered(m)...)
 	}
 	s.Kill()
-	if resp, err := w.admin.CreatePartitions(t.Context(), 1, w.topic); err != nil || resp.Error() != nil {
+	resp, err := w.admin.CreatePartitions(t.Context(), 1, w.topic)
+	if err != nil || resp.Error() != nil {
 		t.Fatal(err, resp.Error())
+	}
+	for all := (kadm.TopicDetails{}); len(all[w.topic].Partitions) < 2; { // the broker answers before it shows them
+		if all, err = w.admin.ListTopics(t.Context(), w.topic); err != nil {
+			t.Fatal(err)
+		}
 	}
 	client, err := w.cluster.Client(kgo.RecordPartitioner(kgo.ManualPartitioner())) // one that never knew how few there were
 	if err != nil {
