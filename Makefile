@@ -67,8 +67,9 @@ AGAIN = $(STAGE) -again
 unit: ## tests on memory and SQLite backends, anywhere, in two to three minutes with compiling
 	$(STAGE) unit ./...
 
-# SQLite is translated from C, is four times slower when watched, and shares no memory with us.
-UNWATCHED = '-gcflags=modernc.org/sqlite/lib=-race=false -dwarf=false'
+# What is many times slower when watched, and shares no memory with another goroutine: SQLite, which is
+# translated from C, and what reads command lines, patterns, YAML and Go for one caller.
+UNWATCHED = $(foreach p,modernc.org/sqlite/lib github.com/alecthomas/kong regexp/... github.com/goccy/go-yaml/... go/...,'-gcflags=$(p)=-race=false -dwarf=false')
 
 # Without GORACE each process that ends, of a package or a command, waits a second first.
 race: ## the same tests under the race detector, with 10 simulated seeds; minutes

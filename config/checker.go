@@ -17,11 +17,15 @@ type Checker struct {
 	errs   []error
 }
 
-// NewChecker is the Checker of a group. It has found nothing yet.
+// NewChecker is the Checker of a system's group. It has found nothing yet.
 func NewChecker(c *Loaded, name string) *Checker {
 	k := &Checker{c: c, prefix: name + ".", fields: map[string]*Field{}}
-	for _, f := range c.Fields() {
-		if path, its := strings.CutPrefix(f.Path, k.prefix); its {
+	for _, g := range c.groups {
+		if g.Name != name {
+			continue
+		}
+		for _, f := range g.fields() {
+			path := strings.TrimPrefix(f.Path, k.prefix)
 			k.fields[path], k.order = &f, append(k.order, path)
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/when"
@@ -54,9 +56,31 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 	return fs
 }
 
+// descriptions are the Fields that tags describe, without path and value: by described. Each
+// configuration that is loaded, compared or checked has the same hundreds.
+var descriptions sync.Map
+
+type described struct {
+	tag  reflect.StructTag
+	of   reflect.Type
+	bare time.Duration
+}
+
 func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Duration) Field {
-	f := Field{Path: path, Flag: t.Tag.Get("flag"), Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
-		Secret: strings.HasSuffix(t.Type.String(), "Secret"), Reload: t.Tag.Get("reload") == "true", value: v, bare: bare}
+	by := described{t.Tag, t.Type, bare}
+	was, ok := descriptions.Load(by)
+	if !ok {
+		was, _ = descriptions.LoadOrStore(by, describe(t, bare))
+	}
+	f := was.(Field)
+	f.Path, f.value, f.Env = path, v, slices.Clone(f.Env)
+	return f
+}
+
+// describe is what the tags of a field say.
+func describe(t reflect.StructField, bare time.Duration) Field {
+	f := Field{Flag: t.Tag.Get("flag"), Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
+		Secret: strings.HasSuffix(t.Type.String(), "Secret"), Reload: t.Tag.Get("reload") == "true", bare: bare}
 	if e := t.Tag.Get("env"); e != "" {
 		f.Env = strings.Split(e, ",")
 	}
@@ -68,7 +92,7 @@ func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Dura
 		f.Allow = f.limits.String()
 	}
 	switch {
-	case f.rule() && v.Kind() == reflect.Int:
+	case f.rule() && t.Type.Kind() == reflect.Int:
 		f.Allow += ", or like CPUs × 2"
 	case t.Type == reflect.TypeFor[time.Duration]() && f.bare == time.Millisecond:
 		f.Allow += "; a number alone is milliseconds"

@@ -347,7 +347,7 @@ func (r *reader) suggest(path string) string {
 func (c *Loaded) Fields() []Field {
 	fs := fieldsIn(reflect.ValueOf(&c.Config).Elem(), "", 0, false)
 	for _, g := range c.groups {
-		fs = append(fs, fieldsIn(g.value(), g.prefix(), g.Unit, true)...)
+		fs = append(fs, g.fields()...)
 	}
 	return fs
 }

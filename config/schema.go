@@ -52,6 +52,8 @@ type group struct {
 
 func (g *group) prefix() string { return g.Name + "." }
 
+func (g *group) fields() []Field { return fieldsIn(g.value(), g.prefix(), g.Unit, true) }
+
 func (g *group) value() reflect.Value { return reflect.ValueOf(g.settings).Elem() }
 
 // blank is a configuration without values.
