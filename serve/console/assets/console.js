@@ -264,6 +264,8 @@ document.addEventListener('click', (e) => {
   const plainClick = !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0
   if (by('[data-text]')) {
     copy(by('[data-text]').dataset.text)
+  } else if (by('[data-link]')) {
+    copy(new URL(by('[data-link]').dataset.link, location).href)
   } else if (by('[data-copy]')) {
     copy($(by('[data-copy]').dataset.copy, by('dialog, body')).textContent)
   } else if (by('#stop')) {
