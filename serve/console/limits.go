@@ -118,7 +118,7 @@ func setTo(v *page.Visit, name string, was, to *queue.Settings, next string) (st
 		return "", err
 	}
 	_, err = page.Change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: patch})
-	return page.Done(next, "settings"), page.Overtaken(v, err, name, api.SetQueue.ID)
+	return page.Done(next, "settings"), page.Overtaken(v, err)
 }
 
 // setting is a change of settings that are still in force.

@@ -45,7 +45,7 @@ func TestWhatWasTypedIsNotLostToSomebodyElse(t *testing.T) {
 		}
 		two.Set("payload", `{"by":"two"}`)
 		said, next := again(w, path, two, http.StatusPreconditionFailed)
-		w.Has(said, "was first, while you filled in this form", "What is there now")
+		w.Has(said, "ada was first, while you filled in this form", "What is there now")
 		if !strings.Contains(said, "{&#34;by&#34;:&#34;two&#34;}</textarea>") || !strings.Contains(said, "{&#34;by&#34;:&#34;one&#34;}</pre>") {
 			t.Errorf("%s has not both what was typed and what is there: %s", path, consoletest.Text(said))
 		}

@@ -221,15 +221,16 @@ func Refilled(err error) error {
 // worked on.
 func Spent(p *operation.Problem) bool { return p.Status == http.StatusConflict && p.After == 0 }
 
-// Overtaken has a form shown again with what was typed, where somebody else has changed this thing by one of these
-// operations since the form was made. Sent again it is a change of what is there now.
-func Overtaken(v *Visit, err error, thing string, operations ...string) error {
-	if p := Problem(err); p == nil || p.Status != http.StatusPreconditionFailed {
+// Overtaken has a form shown again with what was typed, where somebody else has changed the same since the form was
+// made. Sent again it is a change of what is there now.
+func Overtaken(v *Visit, err error) error {
+	p := Problem(err)
+	if p == nil || p.Status != http.StatusPreconditionFailed {
 		return err
 	}
 	who := "somebody else"
-	if last := LastChanges(v, thing, operations...); last != nil && len(last.Has) > 0 {
-		who = Cut(last.Has[0].Who)
+	if p.Changed != nil {
+		who = Cut(p.Changed.By)
 	}
 	v.overtaken = true
 	v.R.PostForm.Del("etag")
