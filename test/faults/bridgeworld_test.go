@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // Where the bridges of these tests read and write.
@@ -29,10 +30,6 @@ const (
 
 // bridgeStop is the time that a stop of a bridge may take.
 const bridgeStop = 10 * time.Second
-
-// mostRefusals is how often the subscriber may refuse an entry until it is dead: the first try
-// and three more.
-const mostRefusals = 4
 
 // bridgeWorld is a test's own Redis and Mosquitto, bridges between them, producers and a
 // subscriber.
@@ -72,7 +69,7 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 		"REDIS_DRAIN_INTERVAL": "2s", "REDIS_CONSUMER_IDLE_TIMEOUT": "6s", "REDIS_CONSUMER_CLEANUP_INTERVAL": "2s",
 		"MQTT_BROKERS": "tcp://" + w.mosquitto.Addr, "MQTT_QOS": fmt.Sprint(1 + (rnd.IntN(2)+len(t.Name()))%2), "MQTT_MAX_RECONNECT_DELAY": "500ms",
 		"MQTT_PUBLISH_TOPIC": outTopic, "MQTT_SUBSCRIBE_TOPIC": ackTopic, "PIPELINE_DLQ_TOPIC": deadTopic,
-		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(mostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
+		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(promise.MostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
 		"PIPELINE_PROCESSING_TIMEOUT": "2s", "CIRCUIT_BREAKER_TIMEOUT": "1s", "APP_SHUTDOWN_TIMEOUT": bridgeStop.String(),
 		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "info", // it reports that it is ready in its log
 	}

@@ -147,18 +147,23 @@ type arrival struct {
 	raw     int64 // rows in the table, including duplicates not merged yet
 }
 
-// check compares everything durable with what was sent, and reports the first twenty
-// violations.
+// check compares everything durable with what was sent.
 func (w *world) check(a audit, may allowance) arrival {
 	w.Helper()
 	got, violations := w.compare(a, may)
-	for _, v := range violations[:min(20, len(violations))] {
+	w.complain(violations)
+	return got
+}
+
+// complain reports the first twenty violations.
+func (w *world) complain(violations []string) {
+	w.Helper()
+	for _, v := range violations[:min(len(violations), 20)] {
 		w.Error(v)
 	}
 	if more := len(violations) - 20; more > 0 {
-		w.Errorf("and %d violations more", more)
+		w.Errorf("and %d more", more)
 	}
-	return got
 }
 
 // compare finds differences from what was sent. It knows the facts, none of the product's
