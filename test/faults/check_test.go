@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // audit is the product's own audit.
@@ -177,9 +178,9 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 	}
 	byID, byN := map[uuid.UUID]*event{}, map[int]*event{}
 	for _, e := range events {
-		byN[e.n] = e
-		if e.id != uuid.Nil {
-			byID[e.id] = e
+		byN[e.N] = e
+		if e.ID != uuid.Nil {
+			byID[e.ID] = e
 		}
 	}
 	of := owners(events)
@@ -194,7 +195,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		var props struct{ N *int }
 		e := byID[r.ID]
 		if e == nil && json.Unmarshal([]byte(r.Properties), &props) == nil && props.N != nil {
-			if e = byN[*props.N]; e != nil && e.id != uuid.Nil {
+			if e = byN[*props.N]; e != nil && e.ID != uuid.Nil {
 				e = nil
 			}
 		}
@@ -207,18 +208,18 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		}
 		ids[r.ID] = true
 		got.rows[e]++
-		at := e.at.UnixMilli()
+		at := e.At.UnixMilli()
 		if e.untimed && len(e.entries) > 0 {
 			ms, _, _ := strings.Cut(e.entries[0], "-")
 			at, _ = strconv.ParseInt(ms, 10, 64)
 		} else if e.untimed && r.Timestamp >= e.first.UnixMilli()-1000 { // Redis accepted it, and its answer was lost
 			at = r.Timestamp
 		}
-		if e.kind.dead() || r.Name != e.name || r.Distinct != e.distinct || r.Timestamp != at || r.Properties != e.props || !e.endpoint && (r.Browser != "Firefox" || r.Width != 65535) {
+		if e.kind.dead() || r.Name != e.Name || r.Distinct != e.Distinct || r.Timestamp != at || r.Properties != e.props || !e.endpoint && (r.Browser != "Firefox" || r.Width != 65535) {
 			fault("stored as %s\n\tof %v, props %s", line, e, e.props)
 		}
-		if want := personID(whose(of, e.distinct)); r.Person != want {
-			fault("%v belongs to person %v, not %v (%s)", e, r.Person, want, whose(of, e.distinct))
+		if want := promise.PersonID(project, of.Of(e.Distinct)); r.Person != want {
+			fault("%v belongs to person %v, not %v (%s)", e, r.Person, want, of.Of(e.Distinct))
 		}
 	})
 	count := func(query string) (n int64) {
@@ -245,7 +246,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 	}
 	lettersOf := 0
 	for _, e := range events {
-		n, dead := got.rows[e], 0
+		dead := 0
 		for _, id := range e.entries {
 			of := letters[id]
 			if len(of) > 1 {
@@ -264,20 +265,8 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 			}
 		}
 		lettersOf += dead
-		switch {
-		case e.kind.dead():
-			if n > 0 {
-				fault("stored %d times, wants to be dead: %v", n, e)
-			}
-			if dead < e.confirmed {
-				got.missing = append(got.missing, e)
-			}
-		case n > 1:
-			fault("stored %d times: %v", n, e)
-		case n == 0 && dead == 0 && e.confirmed > 0:
+		if promise.Arrived(e, e.kind.dead(), e.confirmed, got.rows[e], dead, fault) {
 			got.missing = append(got.missing, e)
-		case dead > 0 && n == 0:
-			fault("dead (%v) and not replayed: %v", letters[e.entries[0]], e)
 		}
 	}
 	if unknown := got.letters - lettersOf; unknown > w.unanswered() {

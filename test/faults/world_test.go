@@ -33,6 +33,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 var (
@@ -67,7 +68,7 @@ type world struct {
 	env                         map[string]string
 	binary                      func() (string, error) // of instances; nil: the one that is tested
 
-	people    *population
+	people    *promise.People
 	instances []*process.Instance
 	loads     []*load
 	hits      map[string]int
