@@ -16,13 +16,7 @@ type bridgeAllowance struct {
 // finish stops the load, waits until nothing is in flight, and checks.
 func (w *bridgeWorld) finish(within time.Duration, allow bridgeAllowance) {
 	w.Helper()
-	for _, in := range w.instances {
-		if in.Runs() {
-			if err := in.WaitReady(time.Minute); err != nil {
-				w.Fatal(err)
-			}
-		}
-	}
+	w.ready()
 	w.load.stop()
 	a := w.quiet(within)
 	w.complain(w.judge(a, allow))

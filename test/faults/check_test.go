@@ -32,15 +32,7 @@ type audit struct {
 	Letters                                  struct{ Put, Held, Replayed, Discarded int64 } `json:"dead_letters"`
 }
 
-// audit asks a running instance; an unbalanced audit is an answer too.
-func (w *world) audit() (a audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "analytics", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
-}
+func (w *world) audit() (audit, error) { return auditOf[audit](w, "analytics") }
 
 // quiet waits until nothing is in flight, by looking everywhere: the stream, hand-outs, the
 // outbox, the product's own books.
