@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/sleep"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // What the subscriber and its broker do in addition to the gate's faults.
@@ -73,14 +74,15 @@ func (b *broker) take(p *process, batch []*tidemill.Message) error {
 		case e == nil:
 			b.w.fault("a message of %s was published, which nobody added", m.ID)
 		case m.To == deadTopic:
-			e.buried(b.w, string(m.Payload))
-		case m.To != outTopic || string(m.Payload) != e.want:
-			b.w.fault("entry %s was published to %s as %s, want %s", e.id, m.To, m.Payload, e.want)
+			e.buried(b.w, m.Payload)
+		case m.To != outTopic || !e.reads(m.Payload):
+			b.w.fault("entry %s was published to %s as %s, want %s", e.id, m.To, m.Payload, e.want.Data)
 		default:
 			e.published(b.w, p)
+			e.heard.Times++
 			if e.turns > 0 {
 				e.turns--
-				e.failed++
+				e.heard.Refused++
 				b.count[Turned]++
 				failed.Failed = append(failed.Failed, tidemill.Failed{Index: i, Err: tidemill.Fail(tidemill.Credentials, "sim: not authorized")})
 				continue
@@ -125,8 +127,7 @@ func (b *broker) far(e *entry) {
 		b.way = append(b.way, a)
 	}
 	if b.happens(Garbage, 5) {
-		text := []string{`{"id":"nobody","ack":true}`, `{"id":"nobody","ack":false}`, "{", `{"id":7,"ack":true}`, `{"ack":true}`}[b.rnd.IntN(5)]
-		b.way = append(b.way, answer{at: at, text: text})
+		b.way = append(b.way, answer{at: at, text: promise.Noise[b.rnd.IntN(len(promise.Noise))]})
 	}
 }
 
@@ -137,7 +138,7 @@ func (b *broker) arrive() {
 		a := b.way[0]
 		b.way = b.way[1:]
 		if a.of != nil && a.ack {
-			a.of.said = true
+			a.of.heard.Acked++
 		}
 		if b.happens(AckLost, 8) {
 			continue
@@ -159,7 +160,7 @@ func (b *broker) hand(p *process) []string {
 		if id := strings.Split(text, `"`); strings.Contains(text, "false") { // each copy may count
 			for _, word := range id {
 				if e := b.w.by[word]; e != nil {
-					e.failed++
+					e.heard.Refused++
 				}
 			}
 		}

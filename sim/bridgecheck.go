@@ -6,43 +6,48 @@ import (
 	"math/rand/v2"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
-// entry is one entry of the stream: its expected fate, and its fate so far.
+// entry is one entry of the stream, and its fate so far.
 type entry struct {
-	id      string
-	payload string
-	want    string // as a message
-	data    string // as in a dead letter
+	id    string
+	want  promise.Entry
+	heard promise.Heard
 
-	refuses  int  // how often the subscriber refuses it; below 0: always
-	turns    int  // how often the broker refuses it
-	hopeless bool // the subscriber always refuses it
+	bare    bool // it came over HTTP
+	refuses int  // how often the subscriber refuses it; below 0: always
+	turns   int  // how often the broker refuses it
 
-	said    bool // the subscriber has acknowledged it
-	failed  int  // refusals that a process may have received
-	letters int
-	outs    map[*process]int // hand-outs that were not published
-	end     tidemill.Fate
+	outs map[*process]int // hand-outs that were not published
+	end  tidemill.Fate
 }
 
 func newEntry(n int, draw *rand.Rand) *entry {
-	e := &entry{id: fmt.Sprint("entry-", n), outs: map[*process]int{}}
-	e.payload = fmt.Sprintf(`{"n": %d, "big":12345678901234567890}`, n)
-	e.data = e.payload
-	if draw.IntN(3) == 0 {
-		e.payload, e.data = fmt.Sprintf("up since 2026, %d", n), fmt.Sprintf(`"up since 2026, %d"`, n)
-	}
-	e.want = fmt.Sprintf(`{"message":{"payload":%s},"redis":{"payload":{"id":"%s"}}}`, e.data, e.id)
+	e := &entry{want: promise.DrawEntry(n), id: fmt.Sprint("entry-", n), bare: draw.IntN(2) == 0, outs: map[*process]int{}}
 	switch roll := draw.IntN(100); {
 	case roll < 8:
-		e.refuses, e.hopeless = -1, true
+		e.refuses = -1
 	case roll < 20:
 		e.refuses = 1 + draw.IntN(2)
 	case roll < 26:
-		e.turns = 1 + draw.IntN(retries+2)
+		e.turns = 1 + draw.IntN(promise.MostRefusals+1)
 	}
 	return e
+}
+
+// add is the entry on its way into the stream: with fields, as of Redis, or only bytes, as over HTTP.
+func (e *entry) add() *tidemill.Message {
+	m := &tidemill.Message{ID: e.id, To: bridge.Name}
+	if e.bare && e.want.Fields[0] == "payload" {
+		m.Payload = []byte(e.want.Fields[1])
+		return m
+	}
+	for i := 0; i < len(e.want.Fields); i += 2 {
+		m.Header = append(m.Header, tidemill.Field{Name: []byte(e.want.Fields[i]), Value: []byte(e.want.Fields[i+1])})
+	}
+	return m
 }
 
 // handed notes a hand-out: only entries that have not ended are handed out, and no process
@@ -51,10 +56,16 @@ func (e *entry) handed(w *bridgeWorld, p *process, tries int) {
 	if e.end != tidemill.None {
 		w.fault("entry %s was handed out after it had ended %v", e.id, e.end)
 	}
-	if tries > e.failed {
-		w.fault("entry %s is said to have failed %d times; it was refused %d times", e.id, tries, e.failed)
+	if tries > e.heard.Refused {
+		w.fault("entry %s is said to have failed %d times; it was refused %d times", e.id, tries, e.heard.Refused)
 	}
 	e.outs[p]++
+}
+
+// reads reports whether a message is the entry's.
+func (e *entry) reads(payload []byte) bool {
+	id, data, ok := promise.ReadMessage(string(payload))
+	return ok && id == e.id && data == e.want.Data
 }
 
 // published notes a message: each hand-out allows one.
@@ -65,33 +76,21 @@ func (e *entry) published(w *bridgeWorld, p *process) {
 }
 
 // buried notes a dead letter.
-func (e *entry) buried(w *bridgeWorld, payload string) {
-	e.letters++
-	var l struct {
-		Original string `json:"original_message"`
-		ID       string `json:"message_id"`
-		Error    string `json:"error"`
-		Attempts int    `json:"attempts"`
-	}
-	if err := json.Unmarshal([]byte(payload), &l); err != nil || l.Original != e.data || l.ID != e.id || l.Error == "" || l.Attempts != retries+1 {
+func (e *entry) buried(w *bridgeWorld, payload []byte) {
+	var l promise.Letter
+	if err := json.Unmarshal(payload, &l); err != nil {
 		w.fault("the letter of entry %s is %s: %v", e.id, payload, err)
 	}
+	l.Check(e.id, e.want.Data, w.fault)
+	e.heard.Letters = append(e.heard.Letters, l)
 }
 
 // ended notes an end that the stream has applied.
 func (e *entry) ended(w *bridgeWorld, fate tidemill.Fate) {
-	switch {
-	case e.end != tidemill.None:
-		w.fault("entry %s ended twice, %v and %v", e.id, e.end, fate)
-	case fate == tidemill.Delivered && !e.said:
-		w.fault("entry %s ended delivered, and the receiver never said that it has it", e.id)
-	case fate == tidemill.Dead && e.failed <= retries:
-		w.fault("entry %s is dead after %d refusals, %d are allowed", e.id, e.failed, retries)
-	case fate == tidemill.Dead && e.letters == 0:
-		w.fault("entry %s is dead and nobody was told", e.id)
-	case fate == tidemill.Skipped:
-		w.fault("entry %s was skipped", e.id)
+	if e.end != tidemill.None || fate == tidemill.Skipped {
+		w.fault("entry %s ended %v after it had ended %v", e.id, fate, e.end)
 	}
+	e.heard.Ended(e.id, fate == tidemill.Dead, w.fault)
 	e.end = fate
 }
 
@@ -105,7 +104,7 @@ func (w *bridgeWorld) check() {
 		case tidemill.Dead:
 			want.Dead++
 		default:
-			w.fault("entry %s did not end (said %v, refused %d times, letters %d)", e.id, e.said, e.failed, e.letters)
+			w.fault("entry %s did not end: %+v", e.id, e.heard)
 		}
 	}
 	if got := w.books(); got.Accepted != uint64(len(w.entries)) || got.Settled != want || got.Pending != 0 || got.Off() != 0 {

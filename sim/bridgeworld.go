@@ -13,6 +13,7 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/memoryqueue"
 	"github.com/tidemill/tidemill/systems/bridge"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // bridgeWorld is a stream, a broker with a subscriber behind it, and bridges that come and go.
@@ -30,7 +31,6 @@ type bridgeWorld struct {
 
 const (
 	bridgeLease = 10 * time.Second
-	retries     = 3 // after the first failed try
 	outTopic    = "out"
 	deadTopic   = "dead"
 )
@@ -69,7 +69,7 @@ func (w *bridgeWorld) start() {
 		w.bug(&parts)
 	}
 	b, err := bridge.New(parts, bridge.Options{Topic: outTopic, Dead: deadTopic, Workers: 2, Batch: 8, Buffer: 40, Age: 100 * time.Millisecond,
-		Retry:   policy.Retry{Tries: retries, Base: time.Second, Factor: 2, Max: 3 * time.Second},
+		Retry:   policy.Retry{Tries: promise.MostRefusals - 1, Base: time.Second, Factor: 2, Max: 3 * time.Second},
 		Breaker: policy.Breaker{Rate: .5, Volume: 10, Window: time.Minute, Open: 5 * time.Second, Closes: 2},
 		Grace:   5 * time.Second, Rand: rand.New(rand.NewPCG(w.seed, uint64(p.n)))})
 	if err != nil {
@@ -89,8 +89,7 @@ func (w *bridgeWorld) produce() {
 	for _, e := range w.entries {
 		_ = sleep.For(w.ctx, time.Duration(rnd.Int64N(int64(time.Second))))
 		for w.ctx.Err() == nil {
-			m := &tidemill.Message{ID: e.id, To: bridge.Name, Header: []tidemill.Field{{Name: []byte("payload"), Value: []byte(e.payload)}}}
-			if w.g.do(outsider(), "add", e.id, func() error { return w.queues.Add(w.ctx, []*tidemill.Message{m}, nil) }) == nil {
+			if w.g.do(outsider(), "add", e.id, func() error { return w.queues.Add(w.ctx, []*tidemill.Message{e.add()}, nil) }) == nil {
 				break
 			}
 			_ = sleep.For(w.ctx, 100*time.Millisecond+time.Duration(rnd.Int64N(int64(time.Second))))

@@ -12,16 +12,16 @@ import (
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
-// check compares what is durable with what was sent. It uses none of the product's rules
-// but the id of a person.
+// check compares what is durable with what was sent.
 func (w *world) check() {
 	fault := w.fault
 	ctx := context.Background()
-	byN := map[int]*sent{}
+	byN := map[int]*promise.Event{}
 	for _, e := range w.load.events {
-		byN[e.n] = e
+		byN[e.N] = e
 	}
 	want := w.load.persons()
 
@@ -37,12 +37,12 @@ func (w *world) check() {
 			continue
 		}
 		s := byN[*props.N]
-		stored[s.n]++
-		if s.bad() || e.Name != s.name || e.DistinctID != s.distinct || !e.Timestamp.Equal(s.at) {
-			fault("event %d was stored as %s of %s at %v", s.n, e.Name, e.DistinctID, e.Timestamp)
+		stored[s.N]++
+		if bad(s) || e.Name != s.Name || e.DistinctID != s.Distinct || !e.Timestamp.Equal(s.At) {
+			fault("event %d was stored as %s of %s at %v", s.N, e.Name, e.DistinctID, e.Timestamp)
 		}
-		if p := want[w.load.whose(s.distinct)]; p != nil && e.Person != p.id {
-			fault("event %d of %s belongs to person %v, not %v", s.n, s.distinct, e.Person, p.id)
+		if p := want[w.load.Of(s.Distinct)]; p != nil && e.Person != p.ID {
+			fault("event %d of %s belongs to person %v, not %v", s.N, s.Distinct, e.Person, p.ID)
 		}
 	}
 	dead := map[string]int{}
@@ -56,16 +56,10 @@ func (w *world) check() {
 		dead[string(l.Payload)]++
 	}
 	for _, e := range w.load.events {
-		n, d := stored[e.n], dead[string(e.raw)]
-		switch {
-		case e.bad() && (n != 0 || d != 1):
-			fault("event %d (%s) is stored %d times and dead %d times, want 0 and 1", e.n, e.name, n, d)
-		case !e.bad() && n == 0:
-			fault("event %d was acknowledged and is lost (dead letters: %d)", e.n, d)
-		case !e.bad() && (n > 1 || d > 0):
-			fault("event %d is stored %d times and dead %d times, want 1 and 0", e.n, n, d)
+		if promise.Arrived(e, bad(e), 1, stored[e.N], dead[string(e.Raw)], fault) {
+			fault("acknowledged and lost: %v", e)
 		}
-		delete(dead, string(e.raw))
+		delete(dead, string(e.Raw))
 	}
 	for _, j := range w.junk {
 		if dead[string(j)] != 1 {
@@ -80,34 +74,26 @@ func (w *world) check() {
 	w.checkBooks(held, fault)
 }
 
-func (w *world) checkPersons(want map[string]*expected, fault func(string, ...any)) {
-	for _, who := range sortedKeys(want) {
+func (w *world) checkPersons(want map[string]*promise.Person, fault promise.Fault) {
+	for _, who := range slices.Sorted(maps.Keys(want)) {
 		p, err := w.persons.Show(context.Background(), person.Ref{Project: projectID, Distinct: who})
 		if err != nil {
 			fault("person of %s: %v", who, err)
 			continue
 		}
-		x := want[who]
-		if p.ID != x.id || p.Identified != x.identified {
-			fault("person of %s is %v identified=%v, want %v %v", who, p.ID, p.Identified, x.id, x.identified)
+		got := &promise.Person{ID: p.ID, Identified: p.Identified, Distinct: map[string]bool{}, Properties: map[string]string{}}
+		for _, d := range p.Distinct {
+			got.Distinct[d] = true
 		}
-		got := map[string]string{}
 		for k, v := range p.Properties {
-			got[k] = string(bytes.TrimSpace(v))
+			got.Properties[k] = string(bytes.TrimSpace(v))
 		}
-		if !maps.Equal(got, x.properties) {
-			fault("person of %s has %v, want %v", who, got, x.properties)
-		}
-	}
-	for anonymous, user := range w.load.owner {
-		if p, err := w.persons.Show(context.Background(), person.Ref{Project: projectID, Distinct: anonymous}); err != nil || p.ID != want[user].id {
-			fault("distinct id %s does not belong to %s: %v", anonymous, user, err)
-		}
+		want[who].Check(who, got, fault)
 	}
 }
 
 // checkBooks compares the product's own proof with the checker's.
-func (w *world) checkBooks(held uint64, fault func(string, ...any)) {
+func (w *world) checkBooks(held uint64, fault promise.Fault) {
 	sys, err := analytics.New(analytics.Parts{Source: w.queues.Open(analytics.Name, queue.Options{}), Persons: w.persons, Warehouse: w.events,
 		Definitions: w.defs, DeadLetters: w.letters, Locks: w.locks}, analytics.Options{})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -187,7 +188,7 @@ func (w *deliveryWorld) draw(draw *rand.Rand) {
 	if w.peace {
 		sites = map[string]int{big: flood, small: 10}
 	}
-	for _, site := range sortedKeys(sites) {
+	for _, site := range slices.Sorted(maps.Keys(sites)) {
 		var of []*conversion
 		for range sites[site] {
 			var behind *conversion

@@ -29,6 +29,7 @@ import (
 	"github.com/tidemill/tidemill/systems/analytics"
 	"github.com/tidemill/tidemill/systems/analytics/analyticsingest"
 	"github.com/tidemill/tidemill/systems/analytics/warehouse/memorywarehouse"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // Parts are what a process is made of; a test with a planted bug replaces some.
@@ -151,7 +152,7 @@ func (w *world) id() uuid.UUID {
 }
 
 // client sends batches, each until it is accepted.
-func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
+func (w *world) client(n int, batches [][]*promise.Event, pause time.Duration) {
 	defer w.waiting.Add(-1)
 	rnd := rand.New(rand.NewPCG(w.seed, 0xc11e+uint64(n)))
 	for _, batch := range batches {
@@ -170,7 +171,7 @@ func (w *world) client(n int, batches [][]*sent, pause time.Duration) {
 // the longest wait between two of them, less than what shows a slow clock.
 const keepsSent = 4 * time.Minute
 
-func (w *world) post(client int, batch []*sent, at time.Time) bool {
+func (w *world) post(client int, batch []*promise.Event, at time.Time) bool {
 	w.mu.Lock()
 	var h http.Handler
 	if len(w.up) > 0 {
@@ -182,7 +183,7 @@ func (w *world) post(client int, batch []*sent, at time.Time) bool {
 	}
 	ctx := context.WithValue(w.ctx, clientKey{}, fmt.Sprint("client ", client))
 	ctx = context.WithValue(ctx, sentKey{}, at)
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/batch/", bytes.NewReader(body(batch, at)))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/batch/", bytes.NewReader(promise.Body(ingestKey, at, batch)))
 	r.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, r)
@@ -208,7 +209,7 @@ func (w *world) open() {
 		w.start()
 	}
 	w.waiting.Store(clients + 1)
-	shares := make([][][]*sent, clients)
+	shares := make([][][]*promise.Event, clients)
 	for i, batch := range w.load.batches {
 		shares[i%clients] = append(shares[i%clients], batch)
 	}

@@ -152,7 +152,7 @@ func (a *API) jobOf(ctx context.Context, q *api.OneJob) (*queue.Job, error) {
 		}
 	}
 	if found == nil {
-		return nil, operation.Refuse(http.StatusNotFound, "there is no job %s in queue %s; `tidemill queue jobs %s` shows them", id, name, name)
+		return nil, operation.Refuse(http.StatusNotFound, "there is no job %s in queue %s: it has ended or was removed, or never came; `tidemill find` looks everywhere", id, name)
 	}
 	return found, nil
 }

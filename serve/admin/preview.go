@@ -26,6 +26,8 @@ const (
 	sampled     = 20
 	namedMost   = 100 // kinds, and owners, of a preview
 	others      = "(others)"
+
+	longestScope = 200 // bytes
 )
 
 // preview shows what an operation would change, and keeps it to be started.
@@ -71,6 +73,9 @@ func (a *API) preview(ctx context.Context, q *api.OperationAsked) (out api.Opera
 // system or several, or the one thing that is named.
 func scopeOf(q *api.OperationThings, systems string) string {
 	scope := cmp.Or(q.Queue, q.Pipeline, q.Partner, q.System, systems, "all")
+	if len(scope) > longestScope { // a name that somebody typed
+		scope = fmt.Sprintf("%x", sha256.Sum256([]byte(scope)))
+	}
 	if len(q.Seq)+len(q.IDs) == 1 { // one thing holds up no other
 		scope += fmt.Sprintf("/%x", sha256.Sum256(fmt.Append(nil, q.Seq, q.IDs, q.Tenant)))
 	}

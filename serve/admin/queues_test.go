@@ -165,7 +165,7 @@ func TestAJobIsShownWithEveryAttempt(t *testing.T) {
 		t.Errorf("a failed job is %s", got)
 	}
 	refused(t, d.ask("GET", "queues/q/job", ""), http.StatusBadRequest, "say which job")
-	refused(t, d.ask("GET", "queues/q/job?id=nix", ""), http.StatusNotFound, "there is no job nix in queue q")
+	refused(t, d.ask("GET", "queues/q/job?id=nix", ""), http.StatusNotFound, "there is no job nix in queue q: it has ended or was removed")
 	refused(t, d.ask("GET", "queues/q/job?id=e3/p&tenant=blog", ""), http.StatusNotFound, "there is no such job")
 }
 

@@ -182,7 +182,7 @@ func TestRecordsAreSentByHandAndFound(t *testing.T) {
 		if got := d.get("windows"); got != "" {
 			t.Errorf("what was delivered is still there: %s", got)
 		}
-		refused(t, d.ask("GET", "windows/"+url.PathEscape(id), ""), 404, "there is no such window")
+		refused(t, d.ask("GET", "windows/"+url.PathEscape(id), ""), 404, "there is no such window: one is forgotten when it is delivered")
 		refused(t, d.ask("GET", "windows/"+url.PathEscape(id)+"/records", ""), 404, "there is no such window")
 
 		hits := d.get("search?q=" + url.QueryEscape(`actor1Name:"actor 2"`))

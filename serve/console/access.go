@@ -79,6 +79,52 @@ func readFirst(a *page.Action) *page.Action {
 	return a
 }
 
+// named says first what a token or a session is, which is known by its id alone; what is there no more is not asked
+// about.
+func named(a *page.Action, what func(v *page.Visit, id string) (string, error)) *page.Action {
+	ask := a.Ask
+	a.Ask = func(v *page.Visit) (*page.Question, error) {
+		text, err := what(v, v.R.PathValue("id"))
+		if err != nil {
+			return nil, err
+		}
+		q, err := ask(v)
+		if err == nil {
+			q.Texts = append([]string{text}, q.Texts...)
+		}
+		return q, err
+	}
+	return a
+}
+
+func tokenWords(v *page.Visit, id string) (string, error) {
+	all := page.Listed(v, api.ListTokens, &operation.Short{})
+	for _, t := range all.Has {
+		if t.ID == id {
+			return "It is called " + page.Cut(t.Name) + ", and has the role " + t.Role.String() + ".", nil
+		}
+	}
+	return "", noneIn(all.Problem, "There is no such token. It was revoked, or has ended.")
+}
+
+func sessionWords(v *page.Visit, id string) (string, error) {
+	all := page.Listed(v, api.ListSessions, &api.SessionFilter{})
+	for _, s := range all.Has {
+		if s.ID == id {
+			return "It is of " + page.Cut(s.Name) + ", from " + s.From + ".", nil
+		}
+	}
+	return "", noneIn(all.Problem, "There is no such session. It has ended.")
+}
+
+// noneIn is why something is not in a list.
+func noneIn(p *operation.Problem, detail string) error {
+	if p != nil {
+		return p
+	}
+	return operation.Refuse(http.StatusNotFound, "%s", detail)
+}
+
 func theUser(v *page.Visit) api.OneUser { return api.OneUser{User: v.R.PathValue("name")} }
 
 var (
@@ -120,13 +166,13 @@ var (
 		return q
 	}, "")
 
-	revokeToken = granting(api.RevokeToken, "tokens/{id}/revoke", func(v *page.Visit) *page.Question {
+	revokeToken = named(granting(api.RevokeToken, "tokens/{id}/revoke", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "Revoke the token " + v.R.PathValue("id") + "?", Button: "Revoke the token", Careful: true, CLI: page.Command("token", "revoke", v.R.PathValue("id")), Texts: []string{"It lets in no more, and sessions that it began end. This cannot be taken back."}}
-	}, func(v *page.Visit) *api.OneToken { return &api.OneToken{ID: v.R.PathValue("id")} }, "revoked")
+	}, func(v *page.Visit) *api.OneToken { return &api.OneToken{ID: v.R.PathValue("id")} }, "revoked"), tokenWords)
 
-	endAnySession = granting(api.EndSession, "sessions/{id}/end", func(v *page.Visit) *page.Question {
+	endAnySession = named(granting(api.EndSession, "sessions/{id}/end", func(v *page.Visit) *page.Question {
 		return &page.Question{Title: "End the session " + v.R.PathValue("id") + "?", Button: "End the session", CLI: page.Command("sessions", "end", v.R.PathValue("id")), Texts: []string{"Its browser has to log in again."}}
-	}, func(v *page.Visit) *api.OneSession { return &api.OneSession{ID: v.R.PathValue("id")} }, "ended")
+	}, func(v *page.Visit) *api.OneSession { return &api.OneSession{ID: v.R.PathValue("id")} }, "ended"), sessionWords)
 )
 
 // setMyPassword changes the caller's own password.

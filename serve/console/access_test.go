@@ -71,13 +71,18 @@ func TestTheSecretOfATokenIsShownOnce(t *testing.T) {
 		t.Error("the trail has the secret, or not who made it")
 	}
 	revoke := regexp.MustCompile(`/console/access/tokens/[0-9a-f]+/revoke`).FindString(page)
+	w.Has(w.Page(revoke), "It is called token:ci, and has the role operator.")
 	w.Has(w.Page(w.Confirm(revoke, nil)), "The token was revoked.", "No token was made.")
+	if rec := w.Ask("GET", revoke, nil); rec.Code != http.StatusNotFound || !strings.Contains(rec.Body.String(), "There is no such token.") {
+		t.Errorf("a token that was revoked is answered %d", rec.Code)
+	}
 }
 
 func TestSessionsOfOthersAreEnded(t *testing.T) {
 	w := newWorld(t)
 	w.fill("")
 	w.Has(w.Page("/console/access"), "grace", "browser", "192.0.2.7")
+	w.Has(w.Page("/console/access/sessions/0123456789abcdef/end"), "It is of grace, from 192.0.2.7.")
 	w.Has(w.Page(w.Confirm("/console/access/sessions/0123456789abcdef/end", nil)), "The session is ended.", "Nobody is logged in.")
 }
 

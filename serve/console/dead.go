@@ -218,5 +218,5 @@ var editDead = &page.Action{Path: "dead/{system}/{seq}/edit", Op: api.EditDead.I
 			return "", err
 		}
 		_, err = page.Change(v, api.EditDead, &api.DeadEdit{OneDead: *oneDead(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, NewPayload: body})
-		return page.Done(page.Address("dead", v.R.PathValue("system"), v.R.PathValue("seq")), "saved"), err
+		return page.Done(page.Address("dead", v.R.PathValue("system"), v.R.PathValue("seq")), "saved"), page.Overtaken(v, err)
 	}}

@@ -199,6 +199,7 @@ func (d *describing) question(v *page.Visit) *page.Question {
 	}
 	q.Groups = d.groups(v, conflict)
 	if d.problem != nil {
+		q.Spent = page.Spent(d.problem)
 		d.wrong(q)
 	}
 	if conflict {

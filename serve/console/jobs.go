@@ -133,5 +133,5 @@ var editJob = &page.Action{Path: "queues/{queue}/edit", Op: api.EditJob.ID,
 			return "", err
 		}
 		j, err := page.Change(v, api.EditJob, &api.JobEdit{OneJob: *oneJob(v), Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, NewPayload: body})
-		return page.Done(page.JobAddress(&j), "saved"), err
+		return page.Done(page.JobAddress(&j), "saved"), page.Overtaken(v, err)
 	}}

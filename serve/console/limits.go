@@ -24,15 +24,16 @@ func askSettings(v *page.Visit) (*page.Question, error) {
 		return nil, err
 	}
 	is := cmp.Or(q.Settings, &queue.Settings{})
-	form := v.R.PostForm
 	var groups []page.Group
+	var fields []limitField
 	for _, g := range limitGroups {
-		groups = append(groups, page.Group{Legend: g.legend, Folded: g.folded, Inputs: limitInputs(g.fields, is, form)})
+		fields = append(fields, g.fields...)
+		groups = append(groups, page.Group{Legend: g.legend, Folded: g.folded, Inputs: limitInputs(v, g.fields, is)})
 	}
-	return &page.Question{Title: "Settings of the queue " + name, Button: "Set them", Section: "queues", Crumbs: queueCrumbs(name), Back: page.Address("queues", name), ETag: cmp.Or(form.Get("etag"), q.ETag),
-		Groups: groups,
-		Texts:  []string{"They hold for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit."},
-		CLI:    page.Command("queue", "limits", name), Request: "POST " + operation.Prefix + "queues/" + name + "/settings"}, nil
+	return &page.Question{Title: "Settings of the queue " + name, Button: "Set them", Section: "queues", Crumbs: queueCrumbs(name), Back: page.Address("queues", name), ETag: cmp.Or(v.R.PostForm.Get("etag"), q.ETag),
+		Groups: groups, Hidden: shownLimits(v, is, fields),
+		Texts: []string{"They hold for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit."},
+		CLI:   page.Command("queue", "limits", name), Request: "POST " + operation.Prefix + "queues/" + name + "/settings"}, nil
 }
 
 func doSettings(v *page.Visit) (string, error) {
@@ -55,17 +56,45 @@ func doSettings(v *page.Visit) (string, error) {
 	return setTo(v, name, was, &to, page.Address("queues", name))
 }
 
-// limitInputs are fields of settings with what they are, or with what was given for them, where that was wrong.
-func limitInputs(fields []limitField, is *queue.Settings, form url.Values) (all []page.Input) {
+// limitInputs are fields of settings with what they are, or with what was given for them, where that was wrong. Where
+// somebody else was first, what was not typed is as it is now, and what both changed has beside it what it is now.
+func limitInputs(v *page.Visit, fields []limitField, is *queue.Settings) (all []page.Input) {
+	form, shown := v.R.PostForm, map[string]string{}
+	_ = json.Unmarshal([]byte(form.Get("was")), &shown) // without it nothing was shown
 	for _, f := range fields {
 		i := f.Input
 		i.Optional, i.Auto, i.Value = true, "off", f.show(is)
 		if form != nil {
-			i.Value = form.Get(i.Name)
+			now, typed := i.Value, strings.TrimSpace(strings.ReplaceAll(form.Get(i.Name), "\r\n", "\n"))
+			was := shown[i.Name]
+			switch {
+			case !v.Overtaken():
+				i.Value = form.Get(i.Name)
+			case typed == was: // nobody typed it
+			case typed != now && now != was:
+				i.Value, i.Now = typed, cmp.Or(now, "nothing")
+			default:
+				i.Value = typed
+			}
 		}
 		all = append(all, i)
 	}
 	return all
+}
+
+// shownLimits is what a form of settings shows: it is sent along, so that what was typed can be told from the rest.
+func shownLimits(v *page.Visit, is *queue.Settings, fields []limitField) []page.Fact {
+	if was := v.R.PostForm.Get("was"); was != "" && !v.Overtaken() {
+		return []page.Fact{{Name: "was", Value: was}}
+	}
+	shown := map[string]string{}
+	for _, f := range fields {
+		if s := f.show(is); s != "" {
+			shown[f.Name] = s
+		}
+	}
+	text, _ := json.Marshal(shown) // of texts
+	return []page.Fact{{Name: "was", Value: string(text)}}
 }
 
 // readLimits reads fields of a form into settings. What the form does not have stays.
@@ -89,7 +118,7 @@ func setTo(v *page.Visit, name string, was, to *queue.Settings, next string) (st
 		return "", err
 	}
 	_, err = page.Change(v, api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: name}, Seen: api.Seen{IfMatch: v.R.PostFormValue("etag")}, Body: patch})
-	return page.Done(next, "settings"), err
+	return page.Done(next, "settings"), page.Overtaken(v, err)
 }
 
 // setting is a change of settings that are still in force.

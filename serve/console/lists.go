@@ -204,6 +204,7 @@ func groupsTable(v *page.View, all []api.DeadGroup) template.HTML {
 func operationsTable(v *page.View, all []api.Operation) template.HTML {
 	t := page.Table[api.Operation]{Caption: "Operations", Columns: []page.Column[api.Operation]{
 		{Name: "What", Head: true, Cell: func(c *page.Cell, o *api.Operation) { c.Link(page.Address("operations", o.ID), page.Deed(o.What)) }},
+		{Name: "Id", Look: "id", Cell: func(c *page.Cell, o *api.Operation) { c.ID(o.ID) }},
 		{Name: "State", Cell: func(c *page.Cell, o *api.Operation) { c.State(o.State) }},
 		{Name: "Matched", Look: page.Numbers, Cell: func(c *page.Cell, o *api.Operation) {
 			if c.Count(o.Count); o.AtLeast {

@@ -36,10 +36,19 @@ func (c *Console) askToLogIn(v *page.Visit, status int, wrong string) {
 			asked.Out = out
 		}
 	case strings.HasPrefix(v.R.URL.Path, loginPath+"/"): // what a provider sent is used once
-	case v.R.Method == http.MethodGet, v.Caller.Name != "": // the page of a form has the same address
+	case v.R.Method == http.MethodGet, v.Caller.Name != "", c.asks(v.R): // the page of a form has the same address
 		asked.Back = v.R.URL.RequestURI()
 	}
+	if v.R.Method == http.MethodPost && v.Caller.Name == "" && wrong == "" {
+		asked.Wrong = "Your session has ended. Nothing was changed. Log in, and fill in the form again: what was typed is not kept."
+	}
 	v.Render(status, &page.View{File: "login", Title: "Log in", Body: asked})
+}
+
+// asks says whether there is a page at the address of a form.
+func (c *Console) asks(r *http.Request) bool {
+	_, pattern := c.mux.Handler(&http.Request{Method: http.MethodGet, URL: r.URL, Host: r.Host})
+	return pattern != ""
 }
 
 // login lets somebody in.

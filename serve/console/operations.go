@@ -71,6 +71,9 @@ func showOperation(v *page.Visit) (*page.View, error) {
 	asked := api.PreviewOperation.Query(&api.OperationAsked{OperationThings: o.Filter})
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		for _, value := range asked[name] {
+			if name == "since" || name == "until" {
+				value = v.Clock(value)
+			}
 			p.Chosen = append(p.Chosen, page.Fact{Name: name, Value: page.Cut(value)})
 		}
 	}

@@ -57,8 +57,8 @@ func askOwnerLimit(v *page.Visit) (*page.Question, error) {
 	which := page.Input{Name: "which", Label: "Which limit", Choices: []string{ownLimit, eachLimit, noLimit}, Value: cmp.Or(form.Get("which"), own),
 		Help: "Each tenant without a limit of its own has in this queue: " + limitWords(q.Settings.Tenant) + "."}
 	return &page.Question{Title: "Limit of " + page.Cut(owner) + " in the queue " + q.Name, Button: "Set it", Section: "owners", Back: page.OwnerAddress(owner),
-		Crumbs: []page.Link{{Text: "Owners", Href: page.Address("owners")}, {Text: page.Cut(owner), Href: page.OwnerAddress(owner)}}, ETag: cmp.Or(form.Get("etag"), q.ETag),
-		Inputs: append([]page.Input{which}, limitInputs(ownerLimitFields, &queue.Settings{Limit: is}, form)...),
+		Crumbs: []page.Link{{Text: "Owners", Href: page.Address("owners")}, {Text: page.Cut(owner), Href: page.OwnerAddress(owner)}}, ETag: cmp.Or(form.Get("etag"), q.ETag), Hidden: shownLimits(v, &queue.Settings{Limit: is}, ownerLimitFields),
+		Inputs: append([]page.Input{which}, limitInputs(v, ownerLimitFields, &queue.Settings{Limit: is})...),
 		Texts:  []string{"It holds for all instances, at once. What a limit holds back waits, and costs nothing. An empty field is no limit. The limits of the queue and of each key hold beside it."},
 		CLI:    page.Command("queue", "limits", q.Name, "--tenant", owner), Request: page.Request(api.SetQueue, &api.QueueChange{OneQueue: api.OneQueue{Queue: q.Name}})}, nil
 }

@@ -88,7 +88,7 @@ var ErrStale = errors.New("the window is leased to somebody else, or settled: le
 
 // ErrNotFound is what an Inspector returns (wrapped, kind not_found) for a window that does not
 // exist.
-var ErrNotFound = errors.New("there is no such window")
+var ErrNotFound = errors.New("there is no such window: one is forgotten when it is delivered, and a search finds its records")
 
 // Store is the whole role.
 type Store interface {

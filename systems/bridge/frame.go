@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // payloadField is the field of an entry that is published.
@@ -30,20 +31,21 @@ func appendMessage(dst []byte, m *tidemill.Message) []byte {
 // field becomes an object of all its fields, in their order. A message without fields is its
 // payload, and so is one that has nothing but its trace beside it.
 func appendData(dst []byte, m *tidemill.Message) []byte {
-	if onlyTraced(m) {
+	fields := fieldsOf(m)
+	if onlyTraced(fields, m.Payload) {
 		return appendValue(dst, m.Payload)
 	}
-	for i := range m.Header {
-		if string(m.Header[i].Name) == payloadField {
-			return appendValue(dst, m.Header[i].Value)
+	for i := range fields {
+		if string(fields[i].Name) == payloadField {
+			return appendValue(dst, fields[i].Value)
 		}
 	}
 	dst = append(dst, '{')
-	for i := range m.Header {
+	for i := range fields {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		f := &m.Header[i]
+		f := &fields[i]
 		dst = appendText(dst, f.Name)
 		dst = append(dst, ':')
 		if string(f.Name) == structField && valid(f.Value) {
@@ -55,16 +57,25 @@ func appendData(dst []byte, m *tidemill.Message) []byte {
 	return append(dst, '}')
 }
 
+// fieldsOf are an entry's own: behind them a queue hands out its failures.
+func fieldsOf(m *tidemill.Message) []tidemill.Field {
+	n := len(m.Header)
+	for n > 0 && string(m.Header[n-1].Name) == queue.FailuresHeader {
+		n--
+	}
+	return m.Header[:n]
+}
+
 // onlyTraced says that a message has no fields but those of a trace. The payload of an entry with a
 // single field is that field.
-func onlyTraced(m *tidemill.Message) bool {
-	for i := range m.Header {
-		f := &m.Header[i]
-		if name := string(f.Name); name != tidemill.Traceparent && name != tidemill.Tracestate || string(f.Value) == string(m.Payload) {
+func onlyTraced(fields []tidemill.Field, payload []byte) bool {
+	for i := range fields {
+		f := &fields[i]
+		if name := string(f.Name); name != tidemill.Traceparent && name != tidemill.Tracestate || string(f.Value) == string(payload) {
 			return false
 		}
 	}
-	return len(m.Header) == 0 || m.Payload != nil
+	return len(fields) == 0 || payload != nil
 }
 
 // appendValue appends JSON bytes unchanged, and others as a string.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 func entry(fields ...string) *tidemill.Message {
@@ -15,6 +16,21 @@ func entry(fields ...string) *tidemill.Message {
 		m.Header = append(m.Header, tidemill.Field{Name: []byte(fields[i]), Value: []byte(fields[i+1])})
 	}
 	return m
+}
+
+// TestFailuresAreNoData holds that what a queue adds to an entry that was refused before is not
+// published in its place.
+func TestFailuresAreNoData(t *testing.T) {
+	failed := tidemill.Field{Name: []byte(queue.FailuresHeader), Value: queue.Failure{Kind: tidemill.Business, Cause: "the receiver refused it"}.Append(nil)}
+	sent := &tidemill.Message{Payload: []byte(`{"n":1}`)}
+	traced := &tidemill.Message{Payload: []byte(`{"n":1}`), Header: []tidemill.Field{{Name: []byte(tidemill.Traceparent), Value: []byte("00-1")}}}
+	for _, m := range []*tidemill.Message{sent, traced, entry("host", "a", "seq", "7"), entry("payload", "1")} {
+		want := string(appendMessage(nil, m))
+		m.Header = append(m.Header, failed, failed)
+		if got := string(appendMessage(nil, m)); got != want {
+			t.Errorf("it is published as %s after it failed, and before as %s", got, want)
+		}
+	}
 }
 
 func TestData(t *testing.T) {

@@ -16,25 +16,13 @@ type bridgeAllowance struct {
 // finish stops the load, waits until nothing is in flight, and checks.
 func (w *bridgeWorld) finish(within time.Duration, allow bridgeAllowance) {
 	w.Helper()
-	for _, in := range w.instances {
-		if in.Runs() {
-			if err := in.WaitReady(time.Minute); err != nil {
-				w.Fatal(err)
-			}
-		}
-	}
+	w.ready()
 	w.load.stop()
 	a := w.quiet(within)
-	faults := w.judge(a, allow)
-	for _, f := range faults[:min(len(faults), 20)] {
-		w.Error(f)
-	}
-	if n := len(faults) - 20; n > 0 {
-		w.Errorf("and %d more", n)
-	}
+	w.complain(w.judge(a, allow))
 	f := w.far
 	f.mu.Lock()
-	w.Logf("the receiver: %d ids, %d dead, %v", len(f.seen), len(f.dead), f.count)
+	w.Logf("the receiver: %d ids, %d dead, %v", len(f.seen), f.dead(), f.count)
 	f.mu.Unlock()
 	if !f.o.Plain {
 		w.struck("acks", 100, f.total("acks"))
@@ -57,48 +45,34 @@ func (w *bridgeWorld) judge(a audit, allow bridgeAllowance) (faults []string) {
 	owner := make(map[string]*bridgeEntry, len(l.entries)) // by data
 	unknown := 0
 	for _, e := range l.entries {
-		owner[e.data] = e
+		owner[e.Data] = e
 		unknown += e.unknown
 		for _, id := range e.ids {
-			got, letters := f.seen[id], f.dead[id]
-			switch {
-			case got == nil:
-				fault("entry %s %.60q was confirmed and never came to the receiver (%d letters)", id, e.data, len(letters))
-			case got.data != e.data || got.other != "":
-				fault("entry %s came as %.80q and %.80q, want %.80q", id, got.data, got.other, e.data)
-			case len(letters) == 0 && got.acked == 0:
-				fault("entry %s left the stream without an ack of the receiver: it came %d times, %d times refused", id, got.times, got.refused)
+			switch h := f.seen[id]; {
+			case h == nil:
+				fault("entry %s %.60q was confirmed and never came to the receiver", id, e.Data)
+			case h.Data != e.Data || h.Other != "":
+				fault("entry %s came as %.80q and %.80q, want %.80q", id, h.Data, h.Other, e.Data)
 			}
 		}
 	}
-	for id, got := range f.seen {
-		e := owner[got.data]
-		if e == nil || !slices.Contains(e.ids, id) && e.unknown == 0 {
-			fault("a message of id %s came that nobody added: %.80q", id, got.data)
-		}
-	}
-	for id, letters := range f.dead {
-		got := f.seen[id]
-		if got == nil {
+	for id, h := range f.seen {
+		if h.Times == 0 {
 			fault("entry %s is dead and never came to the receiver", id)
 			continue
 		}
-		for _, d := range letters {
-			if d.Original != got.data || d.Attempts != mostRefusals || d.Error == "" {
-				fault("the letter of %s is %+v, want %.80q after %d tries", id, d, got.data, mostRefusals)
-			}
-			if _, err := time.Parse(time.RFC3339, d.Time); err != nil {
-				fault("the letter of %s: %v", id, err)
-			}
+		if e := owner[h.Data]; e == nil || !slices.Contains(e.ids, id) && e.unknown == 0 {
+			fault("a message of id %s came that nobody added: %.80q", id, h.Data)
 		}
-		if got.refused < mostRefusals {
-			fault("entry %s is dead after %d refusals, %d are needed (acked %d times)", id, got.refused, mostRefusals, got.acked)
+		for _, d := range h.Letters {
+			d.Check(id, h.Data, fault)
 		}
+		h.Ended(id, len(h.Letters) > 0, fault)
 	}
 	for _, text := range f.odd[:min(len(f.odd), 5)] {
 		fault("what came is no message of a bridge: %.200q", text)
 	}
-	w.judgeBooks(a, int64(l.confirmed), int64(unknown), int64(len(f.dead)), allow, fault)
+	w.judgeBooks(a, int64(l.confirmed), int64(unknown), int64(f.dead()), allow, fault)
 	return faults
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // TestTheBridgesCheckerSeesWhatIsWrong damages what arrived, and runs the checker.
@@ -24,8 +26,8 @@ func TestTheBridgesCheckerSeesWhatIsWrong(t *testing.T) {
 		}
 		f := w.far
 		var plain, dead string // an id that was delivered, and one that is dead
-		for id := range f.seen {
-			if len(f.dead[id]) > 0 {
+		for id, h := range f.seen {
+			if len(h.Letters) > 0 {
 				dead = id
 			} else {
 				plain = id
@@ -37,8 +39,7 @@ func TestTheBridgesCheckerSeesWhatIsWrong(t *testing.T) {
 		sees := func(what string, a audit, damage func()) {
 			t.Helper()
 			f.mu.Lock()
-			was, letters, odd := *f.seen[plain], f.dead[dead], f.odd
-			refused := f.seen[dead].refused
+			was, is, odd := *f.seen[plain], *f.seen[dead], f.odd
 			damage()
 			f.mu.Unlock()
 			found := w.judge(a, bridgeAllowance{})
@@ -47,21 +48,20 @@ func TestTheBridgesCheckerSeesWhatIsWrong(t *testing.T) {
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			f.seen[plain], f.dead[dead], f.odd = &was, letters, odd
-			f.seen[dead].refused = refused
+			f.seen[plain], f.seen[dead], f.odd = &was, &is, odd
 			delete(f.seen, "1-1")
 		}
 		off, lost, more := a, a, a
 		off.Balanced, lost.Lost, more.Accepted = false, 1, a.Accepted+1
 		more.Delivered++
 		sees("never came to the receiver", a, func() { delete(f.seen, plain) })
-		sees("want", a, func() { f.seen[plain].other = "{}" })
-		sees("without an ack of the receiver", a, func() { f.seen[plain].acked = 0 })
-		sees("that nobody added", a, func() { f.seen["1-1"] = &heardOf{data: "1", acked: 1} })
+		sees("want", a, func() { f.seen[plain].Other = "{}" })
+		sees("without an ack of the receiver", a, func() { f.seen[plain].Acked = 0 })
+		sees("that nobody added", a, func() { f.seen["1-1"] = &promise.Heard{Times: 1, Data: "1", Acked: 1} })
 		sees("is no message of a bridge", a, func() { f.odd = append(f.odd, "x") })
-		sees("without an ack of the receiver", a, func() { delete(f.dead, dead) })
-		sees("refusals", a, func() { f.seen[dead].refused = mostRefusals - 1 })
-		sees("the letter of", a, func() { f.dead[dead] = []bridgeLetter{{Original: "x", ID: dead}} })
+		sees("without an ack of the receiver", a, func() { f.seen[dead].Letters = nil })
+		sees("refusals", a, func() { f.seen[dead].Refused = promise.MostRefusals - 1 })
+		sees("the letter of", a, func() { f.seen[dead].Letters = []promise.Letter{{Original: "x", ID: dead}} })
 		sees("do not balance", off, func() {})
 		sees("do not balance", lost, func() {})
 		sees("were added", more, func() {})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemill/tidemill/internal/mqttconn"
 	"github.com/tidemill/tidemill/internal/testenv"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // farOptions say how the subscriber behaves in addition to acknowledging in singles and in
@@ -35,20 +36,10 @@ type farSide struct {
 	silent atomic.Bool // it gets everything and says nothing
 	late   []lateAck
 
-	mu    sync.Mutex // guards what follows
-	seen  map[string]*heardOf
-	dead  map[string][]bridgeLetter
-	odd   []string // messages that are not a bridge's
+	mu    sync.Mutex                // guards what follows
+	seen  map[string]*promise.Heard // by id
+	odd   []string                  // messages that are not a bridge's
 	count map[string]int
-}
-
-// heardOf is the history of one id.
-type heardOf struct {
-	data    string // of the first message
-	other   string // of another one that differs
-	times   int
-	acked   int // acks that the broker has
-	refused int // refusals that it may have
 }
 
 type lateAck struct {
@@ -56,18 +47,9 @@ type lateAck struct {
 	id string
 }
 
-// bridgeLetter is a message on the topic of the dead.
-type bridgeLetter struct {
-	Original string `json:"original_message"`
-	Error    string `json:"error"`
-	Time     string `json:"timestamp"`
-	ID       string `json:"message_id"`
-	Attempts int    `json:"attempts"`
-}
-
 func newFarSide(w *bridgeWorld, o farOptions) *farSide {
 	w.Helper()
-	f := &farSide{w: w, o: o, rnd: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), seen: map[string]*heardOf{}, dead: map[string][]bridgeLetter{}, count: map[string]int{}}
+	f := &farSide{w: w, o: o, rnd: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), seen: map[string]*promise.Heard{}, count: map[string]int{}}
 	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
 	defer cancel()
 	open := func(role string) *mqttconn.Client {
@@ -122,47 +104,57 @@ func (f *farSide) run(ctx context.Context) {
 	}
 }
 
-const (
-	frameBegin = `{"message":{"payload":`
-	frameID    = `},"redis":{"payload":{"id":"`
-	frameEnd   = `"}}}`
-)
-
 // take records a message, and returns the id to be answered.
 func (f *farSide) take(d *mqttconn.Delivery) (id string, ok bool) {
 	text := string(d.Payload)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if string(d.Topic) == deadTopic {
-		var l bridgeLetter
+		var l promise.Letter
 		if err := json.Unmarshal(d.Payload, &l); err != nil || l.ID == "" {
 			f.odd = append(f.odd, text)
 			return "", false
 		}
-		f.dead[l.ID] = append(f.dead[l.ID], l)
+		h := f.of(l.ID)
+		h.Letters = append(h.Letters, l)
 		return "", false
 	}
-	at := strings.LastIndex(text, frameID)
-	if at < 0 || !strings.HasPrefix(text, frameBegin) || !strings.HasSuffix(text, frameEnd) {
+	id, data, ok := promise.ReadMessage(text)
+	if !ok {
 		f.odd = append(f.odd, text)
 		return "", false
 	}
-	id, data := text[at+len(frameID):len(text)-len(frameEnd)], text[len(frameBegin):at]
-	a := f.seen[id]
-	if a == nil {
-		a = &heardOf{data: data}
-		f.seen[id] = a
-	} else {
+	h := f.of(id)
+	switch h.Times++; {
+	case h.Times == 1:
+		h.Data = data
+	case h.Data != data:
+		h.Other = data
+		fallthrough
+	default:
 		f.count["again"]++
-	}
-	if a.times++; a.data != data {
-		a.other = data
 	}
 	if f.silent.Load() {
 		f.count["not answered"]++
 		return "", false
 	}
 	return id, true
+}
+
+// of is what is known of an id; f.mu is held.
+func (f *farSide) of(id string) *promise.Heard {
+	if f.seen[id] == nil {
+		f.seen[id] = &promise.Heard{}
+	}
+	return f.seen[id]
+}
+
+// dead is how many ids have a letter; f.mu is held.
+func (f *farSide) dead() (n int) {
+	for _, h := range f.seen {
+		n += truth(len(h.Letters) > 0)
+	}
+	return n
 }
 
 // refuses is how often an id is refused, in any order of ids.
@@ -186,8 +178,8 @@ func (f *farSide) answer(ctx context.Context, ids []string) {
 	var yes, no, singles []string
 	f.mu.Lock()
 	for _, id := range ids {
-		if a := f.seen[id]; a.refused < f.refuses(id) {
-			a.refused++
+		if a := f.seen[id]; a.Refused < f.refuses(id) {
+			a.Refused++
 			f.count["refused"]++
 			no = append(no, id)
 			continue
@@ -247,7 +239,7 @@ func (f *farSide) answer(ctx context.Context, ids []string) {
 		return
 	}
 	if !f.o.Plain && f.rnd.IntN(10) == 0 {
-		say([]string{`{"id":"1-1","ack":true}`, `{"id":"nobody","ack":false}`, `{"ids":[],"ack":true}`, `not JSON`, `{"id":"","ack":true}`, `{"ids":["1-2","x"],"ack":true,"stream":"another"}`}[f.rnd.IntN(6)])
+		say(promise.Noise[f.rnd.IntN(len(promise.Noise))])
 		f.count["unknown or garbage"]++
 	}
 	saying, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -261,7 +253,7 @@ func (f *farSide) answer(ctx context.Context, ids []string) {
 	for _, ids := range about {
 		f.count["acks"]++
 		for _, id := range ids {
-			f.seen[id].acked++ // sent, whether it was received or not
+			f.seen[id].Acked++ // sent, whether it was received or not
 		}
 	}
 }

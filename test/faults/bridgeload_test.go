@@ -4,45 +4,20 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/test/promise"
 )
 
-// bridgeEntry is one entry as a producer writes it, and what the subscriber must get of it.
+// bridgeEntry is one entry, and what its producer knows of it.
 type bridgeEntry struct {
-	fields  []string
-	data    string   // as it must be in the message
+	promise.Entry
 	ids     []string // by which it was confirmed
 	unknown int      // lost answers: it may be there under another id
-}
-
-// draw makes the n-th entry. Its expected fate is stored with it, not derived.
-func drawEntry(n int) *bridgeEntry {
-	payload := func(in, out string) *bridgeEntry {
-		return &bridgeEntry{fields: []string{"payload", in}, data: out}
-	}
-	same := func(s string) *bridgeEntry { return payload(s, s) }
-	switch n % 10 {
-	case 0: // validity decides, not the first character
-		return payload(fmt.Sprintf(`2026-11-21 10:00 link "up" %d`, n), fmt.Sprintf(`"2026-11-21 10:00 link \"up\" %d"`, n))
-	case 1:
-		return same(fmt.Sprintf(`98765432109876543210%d`, n))
-	case 2:
-		return &bridgeEntry{fields: []string{"host", "a", "seq", fmt.Sprint(n), "host", "b"}, data: fmt.Sprintf(`{"host":"a","seq":"%d","host":"b"}`, n)}
-	case 3:
-		return payload(fmt.Sprintf(`{"k":1.0,"struct_data":"{\"n\":%d,\"big\":12345678901234567890}","z":[]}`, n), fmt.Sprintf(`{"k":1.0,"struct_data":{"n":%d,"big":12345678901234567890},"z":[]}`, n))
-	case 4:
-		return same(fmt.Sprintf("[ %d,\ttrue ]", n))
-	case 5:
-		return payload(fmt.Sprintf("{\"n\":%d", n), fmt.Sprintf(`"{\"n\":%d"`, n))
-	case 6:
-		return payload(fmt.Sprintf("\xff %d", n), fmt.Sprintf("\"\uFFFD %d\"", n))
-	}
-	return same(fmt.Sprintf(`{"z":1,"a":12345678901234567890123,"n":%d,"e":"\u00e9\/","z":2}`, n))
 }
 
 // bridgeLoad adds entries until it is stopped, and keeps a journal of the confirmed ones.
@@ -109,7 +84,7 @@ func (l *bridgeLoad) run(n int) {
 		}
 		l.mu.Lock()
 		for range batch {
-			e := drawEntry(drawn)
+			e := &bridgeEntry{Entry: promise.DrawEntry(drawn)}
 			l.entries = append(l.entries, e)
 			due = append(due, e)
 			drawn++
@@ -135,7 +110,7 @@ func (l *bridgeLoad) add(batch []*bridgeEntry) (left []*bridgeEntry) {
 	defer cancel()
 	cmds := make([]rueidis.Completed, len(batch))
 	for i, e := range batch {
-		cmds[i] = l.w.client.B().Arbitrary("XADD").Keys(bridgeStream).Args("*").Args(e.fields...).Build()
+		cmds[i] = l.w.client.B().Arbitrary("XADD").Keys(bridgeStream).Args("*").Args(e.Fields...).Build()
 	}
 	answers := l.w.client.DoMulti(ctx, cmds...)
 	l.mu.Lock()

@@ -3,19 +3,15 @@
 package faults
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // Where the bridges of these tests read and write.
@@ -29,10 +25,6 @@ const (
 
 // bridgeStop is the time that a stop of a bridge may take.
 const bridgeStop = 10 * time.Second
-
-// mostRefusals is how often the subscriber may refuse an entry until it is dead: the first try
-// and three more.
-const mostRefusals = 4
 
 // bridgeWorld is a test's own Redis and Mosquitto, bridges between them, producers and a
 // subscriber.
@@ -72,16 +64,11 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 		"REDIS_DRAIN_INTERVAL": "2s", "REDIS_CONSUMER_IDLE_TIMEOUT": "6s", "REDIS_CONSUMER_CLEANUP_INTERVAL": "2s",
 		"MQTT_BROKERS": "tcp://" + w.mosquitto.Addr, "MQTT_QOS": fmt.Sprint(1 + (rnd.IntN(2)+len(t.Name()))%2), "MQTT_MAX_RECONNECT_DELAY": "500ms",
 		"MQTT_PUBLISH_TOPIC": outTopic, "MQTT_SUBSCRIBE_TOPIC": ackTopic, "PIPELINE_DLQ_TOPIC": deadTopic,
-		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(mostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
+		"PIPELINE_RETRY_MAX_ATTEMPTS": fmt.Sprint(promise.MostRefusals - 1), "PIPELINE_RETRY_INITIAL_BACKOFF": "200ms", "PIPELINE_RETRY_MAX_BACKOFF": "1s",
 		"PIPELINE_PROCESSING_TIMEOUT": "2s", "CIRCUIT_BREAKER_TIMEOUT": "1s", "APP_SHUTDOWN_TIMEOUT": bridgeStop.String(),
 		"HEALTH_ENABLED": "false", "METRICS_ENABLED": "false", "LOG_LEVEL": "info", // it reports that it is ready in its log
 	}
-	var err error
-	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
-		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
+	w.dial()
 	t.Logf("ready after %v, QoS %s", time.Since(w.began).Round(time.Millisecond), w.env["MQTT_QOS"])
 	return w
 }
@@ -89,13 +76,7 @@ func newBridgeWorld(t *testing.T, rnd *rand.Rand, settings ...string) *bridgeWor
 // instance makes a bridge on the servers, with its own consumer name.
 func (w *bridgeWorld) instance(name string) *process.Instance {
 	w.Helper()
-	env := []string{"REDIS_CONSUMER_NAME=" + name}
-	for _, k := range slices.Sorted(maps.Keys(w.env)) {
-		env = append(env, k+"="+w.env[k])
-	}
-	in := process.New(w, []string{"bridge"}, env)
-	w.instances = append(w.instances, in)
-	return in
+	return w.make([]string{"bridge"}, "REDIS_CONSUMER_NAME="+name)
 }
 
 // run makes bridges and starts them one after the other, then the subscriber and producers.
@@ -135,15 +116,7 @@ func (w *bridgeWorld) busy(name string) {
 	w.until(10*time.Second, "entries are handed out to "+name, func() bool { _, n := w.waiting(name); return n > 0 })
 }
 
-// audit asks a running bridge; an unbalanced audit is an answer too.
-func (w *bridgeWorld) audit() (a audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "bridge", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
-}
+func (w *bridgeWorld) audit() (audit, error) { return auditOf[audit](w.world, "bridge") }
 
 // quiet waits until nothing is in the stream, handed out, or in flight by the books.
 func (w *bridgeWorld) quiet(within time.Duration) audit {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // audit is the product's own audit.
@@ -31,15 +32,7 @@ type audit struct {
 	Letters                                  struct{ Put, Held, Replayed, Discarded int64 } `json:"dead_letters"`
 }
 
-// audit asks a running instance; an unbalanced audit is an answer too.
-func (w *world) audit() (a audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "analytics", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
-}
+func (w *world) audit() (audit, error) { return auditOf[audit](w, "analytics") }
 
 // quiet waits until nothing is in flight, by looking everywhere: the stream, hand-outs, the
 // outbox, the product's own books.
@@ -147,18 +140,23 @@ type arrival struct {
 	raw     int64 // rows in the table, including duplicates not merged yet
 }
 
-// check compares everything durable with what was sent, and reports the first twenty
-// violations.
+// check compares everything durable with what was sent.
 func (w *world) check(a audit, may allowance) arrival {
 	w.Helper()
 	got, violations := w.compare(a, may)
-	for _, v := range violations[:min(20, len(violations))] {
+	w.complain(violations)
+	return got
+}
+
+// complain reports the first twenty violations.
+func (w *world) complain(violations []string) {
+	w.Helper()
+	for _, v := range violations[:min(len(violations), 20)] {
 		w.Error(v)
 	}
 	if more := len(violations) - 20; more > 0 {
-		w.Errorf("and %d violations more", more)
+		w.Errorf("and %d more", more)
 	}
-	return got
 }
 
 // compare finds differences from what was sent. It knows the facts, none of the product's
@@ -172,9 +170,9 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 	}
 	byID, byN := map[uuid.UUID]*event{}, map[int]*event{}
 	for _, e := range events {
-		byN[e.n] = e
-		if e.id != uuid.Nil {
-			byID[e.id] = e
+		byN[e.N] = e
+		if e.ID != uuid.Nil {
+			byID[e.ID] = e
 		}
 	}
 	of := owners(events)
@@ -189,7 +187,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		var props struct{ N *int }
 		e := byID[r.ID]
 		if e == nil && json.Unmarshal([]byte(r.Properties), &props) == nil && props.N != nil {
-			if e = byN[*props.N]; e != nil && e.id != uuid.Nil {
+			if e = byN[*props.N]; e != nil && e.ID != uuid.Nil {
 				e = nil
 			}
 		}
@@ -202,18 +200,18 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 		}
 		ids[r.ID] = true
 		got.rows[e]++
-		at := e.at.UnixMilli()
+		at := e.At.UnixMilli()
 		if e.untimed && len(e.entries) > 0 {
 			ms, _, _ := strings.Cut(e.entries[0], "-")
 			at, _ = strconv.ParseInt(ms, 10, 64)
 		} else if e.untimed && r.Timestamp >= e.first.UnixMilli()-1000 { // Redis accepted it, and its answer was lost
 			at = r.Timestamp
 		}
-		if e.kind.dead() || r.Name != e.name || r.Distinct != e.distinct || r.Timestamp != at || r.Properties != e.props || !e.endpoint && (r.Browser != "Firefox" || r.Width != 65535) {
+		if e.kind.dead() || r.Name != e.Name || r.Distinct != e.Distinct || r.Timestamp != at || r.Properties != e.props || !e.endpoint && (r.Browser != "Firefox" || r.Width != 65535) {
 			fault("stored as %s\n\tof %v, props %s", line, e, e.props)
 		}
-		if want := personID(whose(of, e.distinct)); r.Person != want {
-			fault("%v belongs to person %v, not %v (%s)", e, r.Person, want, whose(of, e.distinct))
+		if want := promise.PersonID(project, of.Of(e.Distinct)); r.Person != want {
+			fault("%v belongs to person %v, not %v (%s)", e, r.Person, want, of.Of(e.Distinct))
 		}
 	})
 	count := func(query string) (n int64) {
@@ -240,7 +238,7 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 	}
 	lettersOf := 0
 	for _, e := range events {
-		n, dead := got.rows[e], 0
+		dead := 0
 		for _, id := range e.entries {
 			of := letters[id]
 			if len(of) > 1 {
@@ -259,20 +257,8 @@ func (w *world) compare(a audit, may allowance) (got arrival, violations []strin
 			}
 		}
 		lettersOf += dead
-		switch {
-		case e.kind.dead():
-			if n > 0 {
-				fault("stored %d times, wants to be dead: %v", n, e)
-			}
-			if dead < e.confirmed {
-				got.missing = append(got.missing, e)
-			}
-		case n > 1:
-			fault("stored %d times: %v", n, e)
-		case n == 0 && dead == 0 && e.confirmed > 0:
+		if promise.Arrived(e, e.kind.dead(), e.confirmed, got.rows[e], dead, fault) {
 			got.missing = append(got.missing, e)
-		case dead > 0 && n == 0:
-			fault("dead (%v) and not replayed: %v", letters[e.entries[0]], e)
 		}
 	}
 	if unknown := got.letters - lettersOf; unknown > w.unanswered() {

@@ -101,17 +101,6 @@ func (w *crmWorld) judge(o crmOutcome, again int) (faults []string) {
 	return faults
 }
 
-// complain reports the first ten violations.
-func (w *crmWorld) complain(faults []string) {
-	w.Helper()
-	for _, f := range faults[:min(len(faults), 10)] {
-		w.Error(f)
-	}
-	if n := len(faults) - 10; n > 0 {
-		w.Errorf("and %d more", n)
-	}
-}
-
 // raised stops all instances and compares how often the profiles' counter was raised: work in
 // the transaction that ends the event is done once for each run of it, whatever was killed.
 func (w *crmWorld) raised(runs int) {

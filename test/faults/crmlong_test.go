@@ -87,7 +87,7 @@ func (w *crmWorld) idle() bool {
 		w.Fatal(err)
 	}
 	var st struct{ Waiting int }
-	_, b, err := w.ask(http.MethodGet, "crm/status", "")
+	_, b, err := w.callAPI(http.MethodGet, "crm/status", "")
 	return err == nil && json.Unmarshal(b, &st) == nil && st.Waiting == 0
 }
 

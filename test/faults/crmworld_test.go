@@ -5,20 +5,16 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/crm"
 	"github.com/tidemill/tidemill/test/process"
 )
@@ -89,22 +85,9 @@ func (w *crmWorld) run(n int) []*process.Instance {
 			"allowPrivate": []string{"127.0.0.0/8"}, "secrets": []string{"whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}}},
 		{"name": "profile", "types": []string{"member.*"}, "attributes": []map[string]any{{"attribute": "points", "from": "payload.points", "op": "increment"}}},
 	}
-	b, err := json.MarshalIndent(map[string]any{"crm": group}, "", "  ")
-	if err == nil {
-		err = os.WriteFile(w.file, b, 0o600)
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
-	var env []string
-	for _, k := range slices.Sorted(maps.Keys(w.env)) {
-		env = append(env, k+"="+w.env[k])
-	}
+	w.setUp(w.file, "crm", group)
 	for range n {
-		in := process.New(w, []string{"crm", "--config", w.file}, env)
-		in.Binary = w.binary
-		w.instances = append(w.instances, in)
-		in.Start()
+		w.make([]string{"crm", "--config", w.file}).Start()
 	}
 	return w.instances
 }
@@ -199,29 +182,11 @@ func (w *crmWorld) load(tenant string, from, n, rate int) (ended <-chan struct{}
 // api asks the API of a running instance.
 func (w *crmWorld) api(method, path, body string) (int, []byte) {
 	w.Helper()
-	status, b, err := w.ask(method, path, body)
+	status, b, err := w.callAPI(method, path, body)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return status, b
-}
-
-func (w *crmWorld) ask(method, path, body string) (int, []byte, error) {
-	in := w.running()
-	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+in.Token())
-	r.Header.Set("Accept", operation.LinesType) // of listings
-	resp, err := w.http.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, b, err
 }
 
 // crmRecord is an entry of the sync log, as the API shows it.
@@ -247,33 +212,19 @@ type crmLetter struct {
 	Tries                                                            int
 }
 
-// audit reads the books.
-func (w *crmWorld) audit() (a crm.Audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "crm", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
-}
+func (w *crmWorld) audit() (crm.Audit, error) { return auditOf[crm.Audit](w.world, "crm") }
 
 // quiet waits until nothing is in the queue, no dead letter is being opened and no replay runs.
 func (w *crmWorld) quiet(within time.Duration) crm.Audit {
 	w.Helper()
 	began := time.Now()
-	for _, in := range w.instances {
-		if in.Runs() {
-			if err := in.WaitReady(time.Minute); err != nil {
-				w.Fatal(err)
-			}
-		}
-	}
+	w.ready()
 	for deadline := began.Add(within); ; time.Sleep(200 * time.Millisecond) { // between two polls of other processes
 		var st struct {
 			Waiting, Delayed, Leased int
 			Open                     int `json:"open_replays"`
 		}
-		_, b, err := w.ask(http.MethodGet, "crm/status", "")
+		_, b, err := w.callAPI(http.MethodGet, "crm/status", "")
 		if err == nil {
 			err = json.Unmarshal(b, &st)
 		}

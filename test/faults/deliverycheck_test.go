@@ -51,7 +51,7 @@ func (w *deliveryWorld) finish(within time.Duration, allow deliveryAllowance) {
 	w.again(letters, within)
 }
 
-// complain reports the first twenty violations, and the history of the first event.
+// complain tells the history of the first event, too.
 func (w *deliveryWorld) complain(faults []string) {
 	w.Helper()
 	if len(faults) > 0 {
@@ -59,12 +59,7 @@ func (w *deliveryWorld) complain(faults []string) {
 			w.tell(id)
 		}
 	}
-	for _, f := range faults[:min(len(faults), 20)] {
-		w.Error(f)
-	}
-	if n := len(faults) - 20; n > 0 {
-		w.Errorf("and %d more", n)
-	}
+	w.world.complain(faults)
 }
 
 var eventID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)

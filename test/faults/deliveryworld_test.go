@@ -7,14 +7,11 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/systems/delivery"
@@ -63,12 +60,7 @@ func newDeliveryWorld(t *testing.T, redis bool, rnd *rand.Rand) *deliveryWorld {
 	}
 	w.redis = testenv.Start(t, testenv.PrivateRedis, "REDIS_SETTINGS=--appendfsync always")
 	w.env["TIDEMILL_REDIS_URL"] = "redis://" + w.redis.Addr + "/0"
-	var err error
-	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
-		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
+	w.dial()
 	return w
 }
 
@@ -82,7 +74,7 @@ func (w *deliveryWorld) site(id string, settings map[string]any) {
 	w.sites = append(w.sites, s)
 }
 
-// configure writes the configuration. JSON is YAML.
+// configure writes the configuration.
 func (w *deliveryWorld) configure() {
 	w.Helper()
 	group := maps.Clone(w.settings)
@@ -94,26 +86,13 @@ func (w *deliveryWorld) configure() {
 		partners = append(partners, d)
 	}
 	group["partners"] = partners
-	b, err := json.MarshalIndent(map[string]any{"delivery": group}, "", "  ")
-	if err == nil {
-		err = os.WriteFile(w.file, b, 0o600)
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.setUp(w.file, "delivery", group)
 }
 
 // instance makes one that runs delivery.
 func (w *deliveryWorld) instance() *process.Instance {
 	w.Helper()
-	var env []string
-	for _, k := range slices.Sorted(maps.Keys(w.env)) {
-		env = append(env, k+"="+w.env[k])
-	}
-	in := process.New(w, []string{"delivery", "--config", w.file}, env)
-	in.Binary = w.binary
-	w.instances = append(w.instances, in)
-	return in
+	return w.make([]string{"delivery", "--config", w.file})
 }
 
 // run writes the configuration, makes instances, and starts them.
@@ -153,14 +132,8 @@ func (w *deliveryWorld) kills(in *process.Instance) {
 	in.Begin()
 }
 
-// audit asks a running instance; an unbalanced audit is an answer too.
-func (w *deliveryWorld) audit() (a delivery.Audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "delivery", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
+func (w *deliveryWorld) audit() (delivery.Audit, error) {
+	return auditOf[delivery.Audit](w.world, "delivery")
 }
 
 // queueOf finds the books of a queue.
@@ -177,13 +150,7 @@ func queueOf(a delivery.Audit, name string) delivery.QueueAudit {
 func (w *deliveryWorld) quiet(within time.Duration) delivery.Audit {
 	w.Helper()
 	began := time.Now()
-	for _, in := range w.instances {
-		if in.Runs() {
-			if err := in.WaitReady(time.Minute); err != nil {
-				w.Fatal(err)
-			}
-		}
-	}
+	w.ready()
 	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two polls of other processes
 		replaying := w.replaying() // before the books, which must have its end
 		a, err := w.audit()

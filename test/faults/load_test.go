@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
+
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 const (
@@ -70,7 +72,7 @@ func (w *world) startLoad(o loadOptions) *load {
 		l.endpoints = append(l.endpoints, in.Addr)
 	}
 	if w.people == nil {
-		w.people = newPopulation(w.rnd, 200)
+		w.people = promise.NewPeople(w.rnd, 200)
 	}
 	w.loads = append(w.loads, l)
 	first := 0
@@ -179,20 +181,16 @@ func (l *load) add(ctx context.Context, batch []*event) (left []*event) {
 // confirmed.
 func (l *load) post(ctx context.Context, batch []*event) (left []*event) {
 	seen := map[*event]bool{}
-	b := []byte(`{"api_key":"` + ingestKey + `","batch":[`)
+	all := make([]*promise.Event, len(batch))
 	for i, e := range batch {
+		all[i] = &e.Event
 		e.tries++
 		if e.first.IsZero() {
 			e.first = time.Now()
 		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, e.raw...)
 	}
-	b = append(b, "]}"...)
 	addr := l.endpoints[batch[0].tries%len(l.endpoints)]
-	answered, err := l.request(ctx, "http://"+addr+"/batch/", b)
+	answered, err := l.request(ctx, "http://"+addr+"/batch/", promise.Body(ingestKey, time.Time{}, all))
 	for _, e := range batch {
 		e.last = time.Now()
 		switch {

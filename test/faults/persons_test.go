@@ -5,9 +5,10 @@ package faults
 import (
 	"context"
 	"encoding/json"
-	"maps"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 // outboxTable has the overrides on their way to ClickHouse.
@@ -17,22 +18,17 @@ const outboxTable = "tidemill_person_overrides"
 // may have left its distinct id.
 func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 	w.Helper()
-	type row struct {
-		properties map[string]string
-		identified bool
-		distinct   map[string]bool
-	}
 	db := w.sql()
 	defer db.Close(context.Background())
 	rows, err := db.Query(context.Background(), `SELECT id::text, properties::text, identified FROM persons WHERE project_id = $1`, project)
 	if err != nil {
 		w.Fatal(err)
 	}
-	got := map[uuid.UUID]*row{}
+	got := map[uuid.UUID]*promise.Person{}
 	for rows.Next() {
 		var id, properties string
-		r := &row{properties: map[string]string{}, distinct: map[string]bool{}}
-		if err := rows.Scan(&id, &properties, &r.identified); err != nil {
+		p := &promise.Person{Distinct: map[string]bool{}, Properties: map[string]string{}}
+		if err := rows.Scan(&id, &properties, &p.Identified); err != nil {
 			w.Fatal(err)
 		}
 		var bag map[string]json.RawMessage
@@ -40,9 +36,10 @@ func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 			w.Fatal(err)
 		}
 		for k, v := range bag {
-			r.properties[k] = string(v)
+			p.Properties[k] = string(v)
 		}
-		got[uuid.MustParse(id)] = r
+		p.ID = uuid.MustParse(id)
+		got[p.ID] = p
 	}
 	if err := rows.Err(); err != nil {
 		w.Fatal(err)
@@ -55,8 +52,8 @@ func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 	sent := map[string]bool{} // those with a lost answer too
 	for _, e := range all {
 		if !e.kind.dead() && e.tries > 0 {
-			sent[e.distinct] = true
-			sent[e.other] = true
+			sent[e.Distinct] = true
+			sent[e.Other] = true
 		}
 	}
 	for rows.Next() {
@@ -65,39 +62,47 @@ func (w *world) checkPersons(events, all []*event, fault func(string, ...any)) {
 			w.Fatal(err)
 		}
 		p := uuid.MustParse(id)
-		if want := personID(whose(of, distinct)); p != want || !sent[distinct] {
+		if want := promise.PersonID(project, of.Of(distinct)); p != want || !sent[distinct] {
 			fault("distinct id %q belongs to person %v, want %v; it was sent: %v", distinct, p, want, sent[distinct])
 		}
 		if got[p] == nil {
 			fault("distinct id %q belongs to person %v, who is not there", distinct, p)
 			continue
 		}
-		got[p].distinct[distinct] = true
+		got[p].Distinct[distinct] = true
 	}
 	if err := rows.Err(); err != nil {
 		w.Fatal(err)
 	}
-	want := persons(events)
-	for _, who := range sortedKeys(want) {
-		x, id := want[who], personID(who)
-		p := got[id]
-		if p == nil {
-			fault("person %v of %s is not there", id, who)
-			continue
-		}
-		if p.identified != x.identified || !maps.Equal(p.properties, x.properties) {
-			fault("person of %s is identified=%v with %v, want %v %v", who, p.identified, p.properties, x.identified, x.properties)
-		}
-		for d := range x.distinct {
-			if !p.distinct[d] {
-				fault("person of %s has not the distinct id %q", who, d)
-			}
-		}
+	want := promise.Persons(project, valid(events), owners(events))
+	for who, p := range want {
+		p.Check(who, got[p.ID], fault)
 	}
 	for id, p := range got {
-		if len(p.distinct) == 0 {
+		if len(p.Distinct) == 0 {
 			fault("person %v has no distinct id: %v", id, p)
 		}
 	}
 	w.Logf("%d persons, %d of them expected", len(got), len(want))
+}
+
+// valid are the confirmed events that are any.
+func valid(events []*event) (all []*promise.Event) {
+	for _, e := range events {
+		if e.confirmed > 0 && !e.kind.dead() {
+			all = append(all, &e.Event)
+		}
+	}
+	return all
+}
+
+// owners are the anonymous ids that they gave to users.
+func owners(events []*event) promise.Owners {
+	of := promise.Owners{}
+	for _, e := range valid(events) {
+		if e.Other != "" {
+			of[e.Other] = e.Distinct
+		}
+	}
+	return of
 }

@@ -303,17 +303,6 @@ func (w *windowsWorld) indexed(value string, byName map[string]*windowsItem) *wi
 	return byName[fmt.Sprintf("mention %v_%v_%v", m["globalEventId"], m["mentionIdentifier"], m["sentenceId"])]
 }
 
-// complain reports the first ten faults.
-func (w *windowsWorld) complain(faults []string) {
-	w.Helper()
-	for _, f := range faults[:min(len(faults), 10)] {
-		w.Error(f)
-	}
-	if n := len(faults) - 10; n > 0 {
-		w.Errorf("and %d more", n)
-	}
-}
-
 // crashes is what the kills so far may have caused: each leased window may be sent again, and
 // each record on its way into a window may open another one.
 func (w *windowsWorld) crashes() windowsAllowance {

@@ -5,11 +5,8 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,10 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tidemill/tidemill/internal/testenv"
-	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/systems/windows"
 	"github.com/tidemill/tidemill/test/process"
 )
@@ -100,12 +94,7 @@ func newWindowsWorld(t *testing.T, servers *windowsServers, rnd *rand.Rand) *win
 	if t.Failed() {
 		t.FailNow()
 	}
-	var err error
-	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
-		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
+	w.dial()
 	w.onServers()
 	t.Logf("ready after %v", time.Since(w.began).Round(time.Millisecond))
 	return w
@@ -158,23 +147,11 @@ func (w *windowsWorld) run(n int) []*process.Instance {
 	args := []string{"windows", "--project", "one=" + keyOf("one")}
 	if w.config != nil {
 		file := filepath.Join(w.TempDir(), "tidemill.yaml")
-		b, err := json.MarshalIndent(map[string]any{"windows": w.config}, "", "  ") // JSON is YAML
-		if err == nil {
-			err = os.WriteFile(file, b, 0o600)
-		}
-		if err != nil {
-			w.Fatal(err)
-		}
+		w.setUp(file, "windows", w.config)
 		args = append(args, "--config", file)
 	}
-	var env []string
-	for _, k := range slices.Sorted(maps.Keys(w.env)) {
-		env = append(env, k+"="+w.env[k])
-	}
 	for range n {
-		in := process.New(w, args, env)
-		w.instances = append(w.instances, in)
-		in.Start()
+		w.make(args).Start()
 	}
 	return w.instances
 }
@@ -198,29 +175,10 @@ func (w *windowsWorld) kills(in *process.Instance) {
 	w.last = in
 }
 
-// api asks the API of a running instance; an error means no answer.
-func (w *windowsWorld) api(method, path string) (status int, body []byte, err error) {
-	in := w.running()
-	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Authorization", "Bearer "+in.Token())
-	r.Header.Set("Accept", operation.LinesType) // of listings
-	resp, err := w.http.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
-}
-
 // must makes a request that has to succeed.
 func (w *windowsWorld) must(method, path string) []byte {
 	w.Helper()
-	status, b, err := w.api(method, path)
+	status, b, err := w.callAPI(method, path, "")
 	if err != nil || status != http.StatusOK {
 		w.Fatalf("%s %s: %d %.300s, %v", method, path, status, b, err)
 	}
@@ -234,7 +192,7 @@ type windowsStatus struct {
 }
 
 func (w *windowsWorld) status() (st windowsStatus) {
-	if status, b, err := w.api(http.MethodGet, "windows/status"); err != nil || status != http.StatusOK || json.Unmarshal(b, &st) != nil {
+	if status, b, err := w.callAPI(http.MethodGet, "windows/status", ""); err != nil || status != http.StatusOK || json.Unmarshal(b, &st) != nil {
 		return windowsStatus{}
 	}
 	return st
@@ -258,14 +216,8 @@ func windowsLines[T any](w *windowsWorld, path string) []T {
 	return itemsOf[T](w, path, w.must(http.MethodGet, path))
 }
 
-// audit reads the books; unbalanced ones are an answer too.
-func (w *windowsWorld) audit() (a windows.Audit, err error) {
-	w.Helper()
-	out, err := w.running().Try("audit", "windows", "--json")
-	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
-		return a, nil
-	}
-	return a, err
+func (w *windowsWorld) audit() (windows.Audit, error) {
+	return auditOf[windows.Audit](w.world, "windows")
 }
 
 // booksOf are the books of a pipeline.
@@ -309,13 +261,7 @@ func (w *windowsWorld) stored(within time.Duration) {
 func (w *windowsWorld) quiet(within time.Duration) windows.Audit {
 	w.Helper()
 	began := time.Now()
-	for _, in := range w.instances {
-		if in.Runs() {
-			if err := in.WaitReady(time.Minute); err != nil {
-				w.Fatal(err)
-			}
-		}
-	}
+	w.ready()
 	for deadline := began.Add(within); ; time.Sleep(100 * time.Millisecond) { // between two polls of other processes
 		a, err := w.audit()
 		accepted, inFlight := taken(a)

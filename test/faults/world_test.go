@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -33,6 +34,7 @@ import (
 	"github.com/tidemill/tidemill/internal/testenv"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/test/process"
+	"github.com/tidemill/tidemill/test/promise"
 )
 
 var (
@@ -67,7 +69,7 @@ type world struct {
 	env                         map[string]string
 	binary                      func() (string, error) // of instances; nil: the one that is tested
 
-	people    *population
+	people    *promise.People
 	instances []*process.Instance
 	loads     []*load
 	hits      map[string]int
@@ -112,12 +114,7 @@ func newWorld(t *testing.T, rnd *rand.Rand, redis ...string) *world {
 		"CLICKHOUSE_DB": w.database, "TIDEMILL_ANALYTICS_CLAIM": claim.String(), "TIDEMILL_LOG_LEVEL": "warn",
 		"TIDEMILL_ANALYTICS_FLUSH_INTERVAL": "100ms", // many flushes: one is always running
 	}
-	var err error
-	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
-		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
+	w.dial()
 	t.Logf("ready after %v", time.Since(w.began).Round(time.Millisecond))
 	return w
 }
@@ -144,15 +141,87 @@ func (w *world) through(s *testenv.Server, addr string) {
 // instance makes an instance on the servers. A repeated name is shared.
 func (w *world) instance(name string, env ...string) *process.Instance {
 	w.Helper()
-	all := []string{"PROCESSOR_CONSUMER_NAME=" + name}
+	return w.make([]string{"analytics", "--project", project.String() + "=" + ingestKey}, append(env, "PROCESSOR_CONSUMER_NAME="+name)...)
+}
+
+// make makes an instance, with settings in addition to those of all.
+func (w *world) make(args []string, env ...string) *process.Instance {
+	w.Helper()
+	var all []string
 	for _, k := range slices.Sorted(maps.Keys(w.env)) {
 		all = append(all, k+"="+w.env[k])
 	}
-	in := process.New(w, []string{"analytics", "--project", project.String() + "=" + ingestKey}, append(all, env...))
+	in := process.New(w, args, append(all, env...))
 	in.Binary = w.binary
 	w.instances = append(w.instances, in)
 	return in
 }
+
+// setUp writes the configuration of a system. JSON is YAML.
+func (w *world) setUp(file, system string, settings any) {
+	w.Helper()
+	b, err := json.MarshalIndent(map[string]any{system: settings}, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, b, 0o600)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// dial connects to Redis, past every link.
+func (w *world) dial() {
+	w.Helper()
+	var err error
+	if w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr}, DisableRetry: true, DisableCache: true,
+		ForceSingleClient: true, PipelineMultiplex: 1}); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(w.client.Close)
+}
+
+// ready waits until every instance that runs is ready.
+func (w *world) ready() {
+	w.Helper()
+	for _, in := range w.instances {
+		if in.Runs() {
+			if err := in.WaitReady(time.Minute); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+}
+
+// auditOf asks a running instance for a system's books; unbalanced ones are an answer too.
+func auditOf[T any](w *world, system string) (a T, err error) {
+	w.Helper()
+	out, err := w.running().Try("audit", system, "--json")
+	if len(out) > 0 && json.Unmarshal(out, &a) == nil {
+		return a, nil
+	}
+	return a, err
+}
+
+// callAPI asks the API of a running instance; an error means no answer.
+func (w *world) callAPI(method, path, body string) (int, []byte, error) {
+	in := w.running()
+	r, err := http.NewRequestWithContext(w.Context(), method, "http://"+in.Addr+"/api/v1/"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+in.Token())
+	r.Header.Set("Accept", operation.LinesType) // of listings
+	resp, err := apiClient.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, b, err
+}
+
+var apiClient = endpointClient(16)
 
 // run makes instances, starts them one after the other, and returns them.
 func (w *world) run(names ...string) []*process.Instance {

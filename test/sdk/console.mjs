@@ -8,7 +8,7 @@ import { chromium } from 'playwright-core'
 import { describing } from './describing.mjs'
 import { look, pages, watch } from './looking.mjs'
 import { mending } from './mending.mjs'
-import { copying, standing } from './standing.mjs'
+import { copying, loggedOut, standing } from './standing.mjs'
 
 const [executablePath, address, token, event, other, folder, issuer, partner] = process.argv.slice(2)
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
@@ -172,6 +172,7 @@ async function tour() {
   await c.close()
 }
 await copying({ context, login, failures, base }).catch((e) => failures.push(`ids of lists: ${e}`))
+await loggedOut({ context, login, failures, base }).catch((e) => failures.push(`a session that has ended: ${e}`))
 await standing({ context, login, failures, base }).catch((e) => failures.push(`what renews itself: ${e}`))
 // A partner is described by forms: without script on a phone, with it on a desk.
 const tools = { context, login, seen, failures, base, address, token, partner, shot: folder ? async (page, name) => name === 'checked' && page.screenshot({ path: `${folder}/describing.png` }) : null }

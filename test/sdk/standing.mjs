@@ -75,22 +75,35 @@ async function parts(c, page, is, sees, base) {
   is('a part that is renewed speaks by itself', await page.locator('[data-part] [role=alert], [data-part] [role=status], #newer[role]').count() === 0)
 }
 
-// An id of a list is copied whole, also where the browser gives no clipboard to a page without https.
+// An id of a list is copied whole, and a link with where the instance is, also where the browser gives no clipboard to a page
+// without https.
 export async function copying({ context, login, failures, base }) {
   for (const secure of [true, false]) {
     const c = await context({ viewport: { width: 1280, height: 900 }, permissions: ['clipboard-read', 'clipboard-write'] })
     const page = await login(c)
-    await page.goto(base + 'dead')
-    await page.evaluate((secure) => {
-      if (!secure) navigator.clipboard.writeText = () => Promise.reject(new Error('not over http'))
-    }, secure)
-    const button = page.locator('[data-list] tbody button.copy').first()
-    await button.click()
-    await page.waitForSelector('.toast:has-text("Copied.")', { timeout: 10_000 }).catch(() => failures.push('a list does not say that an id was copied'))
-    const [has, wants] = await Promise.all([page.evaluate(() => navigator.clipboard.readText()), button.getAttribute('data-text')])
-    if (!wants || has !== wants) failures.push(`the id ${wants} is copied as ${has}`)
+    for (const [at, what, from, of] of [['dead?since=24h', '[data-list] tbody button.copy', 'data-text', ''], ['', '[data-part=dead] .list button.copy', 'data-text', ''], ['dead?since=24h', '.foot [data-link]', 'data-link', new URL(base).origin]]) {
+      await page.goto(base + at)
+      await page.evaluate((secure) => {
+        if (!secure) navigator.clipboard.writeText = () => Promise.reject(new Error('not over http'))
+      }, secure)
+      const button = page.locator(what).first()
+      await button.click()
+      await page.waitForSelector('.toast:has-text("Copied.")', { timeout: 10_000 }).catch(() => failures.push(`${at} does not say that something was copied`))
+      const [has, wants] = await Promise.all([page.evaluate(() => navigator.clipboard.readText()), button.getAttribute(from)])
+      if (!wants || has !== of + wants) failures.push(`${at}: ${of}${wants} is copied as ${has}`)
+    }
     await c.close()
   }
+}
+
+// A page whose session has ended says so, and of when its figures are.
+export async function loggedOut({ context, login, failures, base }) {
+  const c = await context({ viewport: { width: 1280, height: 800 } })
+  const page = await login(c)
+  await page.goto(base + 'operations')
+  await c.clearCookies()
+  await page.waitForSelector('#stopped:has-text("You are logged out: all is of ")', { timeout: 30_000 }).catch(() => failures.push('a page does not say that its session has ended'))
+  await c.close()
 }
 
 // A tab that nobody looks at lets go of the stream after 30 seconds, and does not take it again.

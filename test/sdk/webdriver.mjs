@@ -37,8 +37,9 @@ export async function screen() {
   }
 }
 
-// webkit calls with a page of a browser that nobody has logged in with yet, and ends the browser.
-export async function webkit({ browser, on, dark, use }) {
+// webkit calls with a page of a browser that nobody has logged in with yet, and ends the browser. Without script it
+// leaves out all of a page's own; what evaluate is given runs there too.
+export async function webkit({ browser, on, dark, script = true, use }) {
   const port = await free()
   const driver = spawn('WebKitWebDriver', ['--port=' + port], { env: on.env, stdio: 'ignore' })
   const ask = async (method, path, body) => {
@@ -49,7 +50,7 @@ export async function webkit({ browser, on, dark, use }) {
   }
   try {
     for (const end = Date.now() + patience; !await ask('GET', '/status').catch(() => Date.now() > end); await nap());
-    const { sessionId } = await ask('POST', '/session', { capabilities: { alwaysMatch: { 'webkitgtk:browserOptions': { binary: browser, args: ['--automation', ...dark ? ['--dark-mode'] : []] } } } })
+    const { sessionId } = await ask('POST', '/session', { capabilities: { alwaysMatch: { 'webkitgtk:browserOptions': { binary: browser, args: ['--automation', ...dark ? ['--dark-mode'] : [], ...script ? [] : ['--enable-javascript-markup=false']] } } } })
     try {
       return await use(pageOf((method, path, body) => ask(method, `/session/${sessionId}${path}`, body)))
     } finally {

@@ -1,19 +1,20 @@
-// Looks at the console in WebKit, the engine of Safari: node webkit.mjs MINIBROWSER ADDRESS TOKEN EVENT
+// Looks at the console in WebKit, the engine of Safari: node webkit.mjs MINIBROWSER ADDRESS TOKEN EVENT OTHER
 // It looks at every page on a phone in the dark and on a desk in the light, hears of a change by the
-// stream, asks for one in a dialog, and mends the dead letter of the event by keys alone.
+// stream, asks for one in a dialog, and mends the dead letter of the event by keys alone. Without script it
+// looks at every page on a phone, pauses a queue, and mends the other dead letter by forms.
 import { look, pages } from './looking.mjs'
 import { mending } from './mending.mjs'
 import { watched } from './watched.mjs'
 import { screen, webkit } from './webdriver.mjs'
 
-const [browser, instance, token, event] = process.argv.slice(2)
+const [browser, instance, token, event, other] = process.argv.slice(2)
 const failures = []
 const by = await watched(instance)
 const base = by.address + '/console/'
 const on = await screen()
 const desk = { width: 1280, height: 900 }, phone = { width: 320, height: 900 }
 
-const opened = (what, dark, use) => webkit({ browser, on, dark, use }).catch((e) => failures.push(`${what}: ${e}`))
+const opened = (what, dark, use, script = true) => webkit({ browser, on, dark, script, use }).catch((e) => failures.push(`${what}: ${e}`))
 
 // right makes failures of what went wrong in a page.
 async function right(page, where) {
@@ -42,6 +43,46 @@ const looked = (dark, viewport) => opened(`pages, ${dark ? 'dark' : 'light'}`, d
     await right(page, where)
   }
 })
+
+// plain looks at every page without script.
+async function plain(page) {
+  await page.setViewport(phone)
+  await login(page)
+  for (const at of ['login', ...pages]) {
+    const where = `${at || 'overview'} in WebKit at ${phone.width} px, without script`
+    await page.goto(base + at)
+    is(`${where}: it runs a script`, await page.evaluate(() => !document.documentElement.classList.contains('js') && window.wrong === undefined && document.scripts.length === 0))
+    await look(page, where, failures, true)
+  }
+}
+
+// byForms pauses a queue and mends the other dead letter without script.
+async function byForms(page) {
+  const says = async (text, what) => is(`${what} without script: ${page.url()} does not say “${text}”`, await page.evaluate((text) => document.body.textContent.includes(text), text))
+  const follow = async (selector) => {
+    await page.evaluate((selector) => document.querySelector(selector).scrollIntoView({ block: 'center' }), selector) // not under the bar
+    await Promise.all([page.waitForNavigation(), page.click(selector)])
+  }
+  await page.setViewport(phone)
+  await login(page)
+  await page.goto(base + 'queues/crm-events')
+  await follow('main a[href$="/pause"]')
+  await follow('main .ask button')
+  await says('It is paused: jobs come in', 'a pause')
+  await follow('main a[href$="/resume"]')
+  await follow('main .ask button')
+  await says('Resumed.', 'going on')
+  await page.goto(`${base}find?q=${other}`)
+  await follow('main a[href*="/dead/delivery/"]')
+  await follow('main .head a[href$="/edit"]')
+  await page.evaluate(() => { const at = document.querySelector('textarea'); at.value = at.value.replace('"XXX"', '"EUR"') })
+  await follow('main .ask .acts button')
+  await says('What was changed', 'an edit')
+  await follow('main .head a[href*="/dead/replay"]')
+  await says('Replay 1 dead letter', 'a preview')
+  await follow('main .ask .acts button')
+  await says('Replay of dead letters', 'a replay')
+}
 
 // Jobs are handed out or not, as another client says and as a dialog asks.
 async function used(page) {
@@ -84,13 +125,14 @@ async function used(page) {
 }
 
 await Promise.all([
-  looked(true, phone), looked(false, desk),
+  looked(true, phone), looked(false, desk), opened('without script', false, plain, false),
   opened('a change', false, used)
     .then(() => opened('from an id to the event by keys', false, async (page) => {
       await page.setViewport(desk)
       await mending(page, { base, token, event, failures })
       await right(page, 'from an id to the event')
-    })),
+    }))
+    .then(() => opened('by forms', false, byForms, false)),
 ])
 on.end()
 by.end()

@@ -17,7 +17,7 @@ const read = (page) => new DOMParser().parseFromString(trusted.createHTML(page),
 async function load(address) {
   const answer = await fetch(address, { headers: { Accept: 'text/html' }, redirect: 'error' })
   if (!(answer.headers.get('Content-Type') || '').startsWith('text/html')) throw new Error(answer.status)
-  return { page: read(await answer.text()), ok: answer.ok }
+  return { page: read(await answer.text()), ok: answer.ok, status: answer.status }
 }
 
 let toast, toasted
@@ -60,8 +60,11 @@ const live = document.body.dataset.live === 'true'
 async function refresh() {
   clearTimeout(timer)
   if (!live || stopped || document.hidden || $('dialog[open]')) return again()
+  late = 'Updates do not come'
   try {
-    const { page, ok } = await load(location.href)
+    const { page, ok, status } = await load(location.href)
+    if (ok) late = ''
+    else if (status === 401) late = 'You are logged out'
     if (ok && !stopped && !$('dialog[open]')) { // which may have come meanwhile
       waiting = $$('[data-part]', page).map((now) => [$(`[data-part="${now.dataset.part}"]`), now]).filter(([old, now]) => old && !inPlace(old, now))
       ahead = newer(page)
@@ -69,7 +72,15 @@ async function refresh() {
       speak()
     }
   } catch { /* the instance is away; the next time says */ }
+  still()
   again()
+}
+
+// What does not come is said, with the time of what is shown.
+let late = ''
+function still() {
+  const why = stopped ? 'Updates are stopped' : late, text = why && why + ': all is of ' + $('#made').textContent + '.'
+  if ($('#stopped').textContent !== text) $('#stopped').textContent = text
 }
 const plain = (part) => part.textContent.replace(/\s+/g, ' ').trim()
 
@@ -168,7 +179,7 @@ function stop() {
     button.setAttribute('aria-pressed', stopped)
     button.textContent = stopped ? 'Go on' : 'Stop updates'
   }
-  $('#stopped').textContent = stopped ? 'Updates are stopped: all is of ' + $('#made').textContent + '.' : ''
+  still()
   if (!stopped) refresh()
 }
 if (live) {
@@ -264,6 +275,8 @@ document.addEventListener('click', (e) => {
   const plainClick = !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0
   if (by('[data-text]')) {
     copy(by('[data-text]').dataset.text)
+  } else if (by('[data-link]')) {
+    copy(new URL(by('[data-link]').dataset.link, location).href)
   } else if (by('[data-copy]')) {
     copy($(by('[data-copy]').dataset.copy, by('dialog, body')).textContent)
   } else if (by('#stop')) {

@@ -3,6 +3,7 @@
 package consoletest
 
 import (
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -162,6 +163,17 @@ func (b *Browser) Has(page string, wants ...string) {
 	for _, want := range wants {
 		if !strings.Contains(said, want) {
 			b.Errorf("the page does not say %q: %s", want, said)
+		}
+	}
+}
+
+// Copies holds that a page has a button that copies each of these texts.
+func (b *Browser) Copies(path string, texts ...string) {
+	b.Helper()
+	page := b.Page(path)
+	for _, text := range texts {
+		if !strings.Contains(page, `data-text="`+html.EscapeString(text)+`"`) {
+			b.Errorf("%s has no button that copies %s", path, text)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -44,6 +45,7 @@ type Question struct {
 
 	Action string // where the form goes, from a dialog too
 	Key    string
+	Spent  bool   // its key is that of a request that was answered: the next one has another
 	Wrong  string // with what was given
 	Where  []Link // what is wrong, with the field of each
 }
@@ -78,7 +80,7 @@ func (g Group) Open() bool {
 }
 
 func (a *Action) view(v *Visit, q *Question) *View {
-	if q.Key = v.R.PostFormValue("key"); q.Key == "" || q.Wrong == "" {
+	if q.Key = v.R.PostFormValue("key"); q.Key == "" || q.Wrong == "" || q.Spent {
 		q.Key = v.Key()
 	}
 	q.Action = v.R.URL.RequestURI()
@@ -114,7 +116,11 @@ func (a *Action) show(v *Visit) (*View, error) {
 const largestForm = 5 << 20
 
 // Wrong is what is wrong with a form that was filled in. The page shows it with the form.
-type Wrong struct{ Text string }
+type Wrong struct {
+	Text   string
+	Status int  // 0: that of a form that cannot be processed
+	Spent  bool // see Question
+}
 
 func (w *Wrong) Error() string { return w.Text }
 
@@ -133,8 +139,8 @@ func (a *Action) post(v *Visit) (*View, error) {
 		if err != nil {
 			return nil, err
 		}
-		q.Wrong = w.Text
-		a.Answer(v, http.StatusUnprocessableEntity, q)
+		q.Wrong, q.Spent = w.Text, w.Spent
+		a.Answer(v, cmp.Or(w.Status, http.StatusUnprocessableEntity), q)
 		return nil, nil
 	}
 	if err != nil {
@@ -152,7 +158,7 @@ func (a *Action) Answer(v *Visit, status int, q *Question) { v.Render(status, a.
 // Typed refuses a form in which the word was not typed that it asks for.
 func (v *Visit) Typed(word string) error {
 	if got := strings.ReplaceAll(strings.TrimSpace(v.R.PostFormValue("word")), ",", ""); got != strings.ReplaceAll(word, ",", "") {
-		return &Wrong{"Nothing was changed. Type " + word + " to go on."}
+		return &Wrong{Text: "Nothing was changed. Type " + word + " to go on."}
 	}
 	return nil
 }
@@ -206,7 +212,31 @@ func Command(words ...string) string {
 // Refilled has a form shown again with what is wrong with it.
 func Refilled(err error) error {
 	if p := Problem(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusConflict) {
-		return &Wrong{p.Detail}
+		return &Wrong{Text: p.Detail, Spent: Spent(p)}
 	}
 	return err
 }
+
+// Spent says whether a problem is the answer of its key from now on: of a conflict, but that of a request which is
+// worked on.
+func Spent(p *operation.Problem) bool { return p.Status == http.StatusConflict && p.After == 0 }
+
+// Overtaken has a form shown again with what was typed, where somebody else has changed the same since the form was
+// made. Sent again it is a change of what is there now.
+func Overtaken(v *Visit, err error) error {
+	p := Problem(err)
+	if p == nil || p.Status != http.StatusPreconditionFailed {
+		return err
+	}
+	who := "somebody else"
+	if p.Changed != nil {
+		who = Cut(p.Changed.By)
+	}
+	v.overtaken = true
+	v.R.PostForm.Del("etag")
+	return &Wrong{Status: http.StatusPreconditionFailed,
+		Text: "Nothing was changed: " + who + " was first, while you filled in this form. What you typed is kept in it. Sent again, it is a change of what is there now."}
+}
+
+// Overtaken says that a form is shown again because somebody else was first.
+func (v *Visit) Overtaken() bool { return v.overtaken }

@@ -97,7 +97,7 @@ func startOperation(v *Visit) (string, error) {
 	id, n := v.R.PostFormValue("preview"), v.R.PostFormValue("count")
 	count, err := strconv.Atoi(n)
 	if id == "" || err != nil {
-		return "", &Wrong{"Nothing was changed. Look at what is meant, and send the form."}
+		return "", &Wrong{Text: "Nothing was changed. Look at what is meant, and send the form."}
 	}
 	if word := v.WordFor(count); word != "" {
 		if err := v.Typed(word); err != nil {
@@ -106,7 +106,7 @@ func startOperation(v *Visit) (string, error) {
 	}
 	o, err := Change(v, api.StartOperation, &api.OperationStart{Preview: id, Rate: v.R.PostFormValue("rate")})
 	if p := Problem(err); p != nil && p.Status == http.StatusBadRequest {
-		return "", &Wrong{p.Detail}
+		return "", &Wrong{Text: p.Detail}
 	}
 	return Done(Address("operations", o.ID), "started"), err
 }

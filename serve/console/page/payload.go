@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -129,6 +130,7 @@ type Editing struct {
 	Why  string // why it cannot be edited here; empty: it can
 	JSON bool   // what is there is JSON
 	Void bool   // it may be empty, if that is said
+	Now  string // what is there now, where somebody else was first
 }
 
 // NewEditing is that of a payload as it is shown, or of an event that replaces nothing and has no ETag: where it is covered, the form has nothing of it, as
@@ -146,10 +148,15 @@ func NewEditing(v *Visit, etag, text, base string, covered bool) *Editing {
 		e.Why = "It is larger than 64 KB."
 	}
 	if form := v.R.PostForm; form != nil { // what was given, with what is wrong with it
-		e.ETag, e.Text = form.Get("etag"), form.Get("payload")
+		if v.Overtaken() {
+			e.Now = cmp.Or(text, "nothing")
+		} else {
+			e.ETag = form.Get("etag")
+		}
+		e.Text = form.Get("payload")
 	}
 	if covered {
-		e.Text, e.JSON = "", false
+		e.Text, e.Now, e.JSON = "", "", false
 	}
 	return e
 }
@@ -158,7 +165,7 @@ func NewEditing(v *Visit, etag, text, base string, covered bool) *Editing {
 func (v *Visit) Edited() ([]byte, error) {
 	b, err := v.edited()
 	if err == nil && len(b) == 0 {
-		return nil, &Wrong{"The payload is empty. Nothing was changed."}
+		return nil, &Wrong{Text: "The payload is empty. Nothing was changed."}
 	}
 	return b, err
 }
@@ -170,9 +177,9 @@ func (v *Visit) Replaced() (p operation.NewPayload, err error) {
 		return p, err
 	}
 	if p.Empty {
-		return p, &Wrong{"There is a new payload, and “It is empty on purpose” is on. Nothing was changed."}
+		return p, &Wrong{Text: "There is a new payload, and “It is empty on purpose” is on. Nothing was changed."}
 	}
-	return p, &Wrong{"The payload is empty. Nothing was changed. Send it again with “It is empty on purpose” on if that is meant."}
+	return p, &Wrong{Text: "The payload is empty. Nothing was changed. Send it again with “It is empty on purpose” on if that is meant."}
 }
 
 func (v *Visit) edited() ([]byte, error) {
@@ -189,7 +196,7 @@ func (v *Visit) edited() ([]byte, error) {
 	}
 	if v.R.PostFormValue("json") == "true" && !json.Valid([]byte(text)) {
 		var any json.RawMessage
-		return nil, &Wrong{"It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
+		return nil, &Wrong{Text: "It was JSON and no longer is: " + json.Unmarshal([]byte(text), &any).Error() + ". Nothing was changed. Send it again with “Keep it as JSON” off if that is meant."}
 	}
 	return []byte(text), nil
 }

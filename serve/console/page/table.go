@@ -272,6 +272,24 @@ func state(s string) template.HTML {
 	return template.HTML(c.html)
 }
 
+// copies is a button in a template that copies a text; empty: there is none.
+func copies(text string) template.HTML {
+	var c Cell
+	c.copy(text)
+	return template.HTML(c.html)
+}
+
+// command is a line for a shell in a template, with a button that copies it.
+func command(words ...string) template.HTML {
+	var c Cell
+	line := Command(words...)
+	c.write(`<code>`)
+	c.escape(line)
+	c.write(`</code>`)
+	c.copy(line)
+	return template.HTML(c.html)
+}
+
 // copied is an id in a template, with a button that copies it.
 func copied(id string) template.HTML {
 	var c Cell

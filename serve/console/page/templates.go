@@ -24,7 +24,7 @@ type templates map[string]func() (*template.Template, error)
 func (f *Frame) funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset": f.asset, "num": Number, "cut": Cut, "tone": tone, "age": Age, "when": when, "state": state,
-		"copied": copied, "path": Address, "words": Words, "span": Span, "bytes": size, "rate": rate, "add": func(a, b int) int { return a + b }, "seconds": func(s float64) string { return Age(time.Duration(s * float64(time.Second))) },
+		"copied": copied, "copies": copies, "command": command, "path": Address, "words": Words, "span": Span, "bytes": size, "rate": rate, "add": func(a, b int) int { return a + b }, "seconds": func(s float64) string { return Age(time.Duration(s * float64(time.Second))) },
 		"put": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,6 +32,8 @@ type Visit struct {
 	Theme  string // light or dark; empty: as the system has it
 	set    *Set
 	query  url.Values // see Query; nil: it was not read yet
+
+	overtaken bool // see Overtaken
 }
 
 // Visit is a request for a page of a set. Its context carries the caller.
@@ -53,7 +56,8 @@ func (v *Visit) May(id string) bool {
 }
 
 // Query is the query of the page's address. Days, and times that say no zone, are of the zone of the
-// page, and become times in UTC: an address that is passed on means the same to everybody.
+// page, and become times in UTC, as those of another zone do: an address that is passed on means the same
+// to everybody.
 // It is the caller's own.
 func (v *Visit) Query() url.Values {
 	if v.query == nil {
@@ -71,11 +75,20 @@ func (v *Visit) read() url.Values {
 	for name, days := range map[string]int{"since": 0, "until": 1} { // until has all of its day
 		for i, text := range q[name] {
 			if t, is := v.local(text, days); is {
-				q[name][i] = t.UTC().Format(time.RFC3339)
+				q[name][i] = t.UTC().Format(time.RFC3339Nano)
 			}
 		}
 	}
 	return q
+}
+
+// Clock is a time of the address as the zone of the page has it; what is no time, an age, stays.
+func (v *Visit) Clock(text string) string {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return t.In(v.Zone).Format(time.RFC3339Nano)
 }
 
 // own are parameters that any page may have beside those of what it shows.
@@ -102,10 +115,14 @@ func Given(query url.Values, d *operation.Description, q any, also ...string) er
 	return d.Parse(query, q)
 }
 
-// local is a day, or a time without a zone, as the zone of the page has it; false: it is none.
+// local is a day, or a time without a zone, as the zone of the page has it, or a time of another zone than UTC; false:
+// it is none.
 func (v *Visit) local(text string, days int) (time.Time, bool) {
 	if v.Zone == nil {
 		return time.Time{}, false
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, !strings.HasSuffix(text, "Z")
 	}
 	for _, form := range []string{"2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.DateTime} {
 		if t, err := time.ParseInLocation(form, text, v.Zone); err == nil {
@@ -193,11 +210,13 @@ func (v *Visit) Fail(err error) {
 	if title == "" {
 		title = "That did not work"
 	}
-	back := ""
+	back, without := "", []Link(nil)
 	if v.R.Method != http.MethodGet {
 		back = v.R.URL.RequestURI()
+	} else if p.Status == http.StatusBadRequest {
+		without = v.Active(slices.Sorted(maps.Keys(v.Query()))...)
 	}
-	v.Render(p.Status, &View{File: "problem", Title: title, Body: map[string]any{"Problem": p, "Back": back}})
+	v.Render(p.Status, &View{File: "problem", Title: title, Body: map[string]any{"Problem": p, "Back": back, "Without": without}})
 }
 
 // Redirect sends the browser on after a change.
@@ -315,7 +334,11 @@ func (v *Visit) Active(names ...string) (all []Link) {
 	for _, name := range names {
 		for _, value := range v.Query()[name] {
 			if value != "" {
-				all = append(all, Link{name + " = " + Cut(value), v.Here(name, "")})
+				says := value
+				if name == "since" || name == "until" {
+					says = v.Clock(value)
+				}
+				all = append(all, Link{name + " = " + Cut(says), v.Here(name, "")})
 			}
 		}
 	}

@@ -132,6 +132,9 @@ type eventPage struct {
 
 func showEvent(v *page.Visit) (*page.View, error) {
 	q := &analyticsapi.EventByID{InProject: api.InProject{Project: v.Query().Get("project")}, ID: v.Query().Get("id")}
+	if q.ID == "" {
+		return nil, operation.Refuse(http.StatusBadRequest, "Say which event: id=…, and project=… where there are several.")
+	}
 	e, err := page.Call(v, analyticsapi.GetEvent, q)
 	if err != nil {
 		return nil, err

@@ -153,6 +153,10 @@ func TestPagesSayWhatIsThere(t *testing.T) {
 	w.Has(w.Page("/console/analytics/event?project=shop&id=e1"), "viewed", `"n": 1`, "https://shop.example/", "Explain")
 	w.Has(w.Page("/console/analytics/person?project=shop&distinct_id=ann"), "anonymous", "ann", "Its newest events", "bought")
 	w.Has(w.Page("/console/analytics/person?project=shop&distinct_id=nobody"), "Nobody.")
+	w.Copies("/console/analytics/person?project=shop&distinct_id=ann", "ann")
+	if rec := w.Ask("GET", "/console/analytics/event?project=shop", nil); rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "Say which event") {
+		t.Errorf("an event without an id is answered %d: %s", rec.Code, consoletest.Text(rec.Body.String()))
+	}
 	w.Has(w.Page("/console/analytics/definitions"), "viewed", "price", "Numeric")
 	w.Has(w.Page("/console/analytics/warnings"), "invalid event", "Mend what sends it", "no name")
 	if rec := w.Ask(http.MethodGet, "/console/analytics/event?project=shop&id=none", nil); rec.Code != http.StatusNotFound {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,8 @@ func TestAReplayIsAskedForSeenAndStopped(t *testing.T) {
 	to, _, _ := strings.Cut(w.Confirm(at, nil), "?")
 	w.Has(w.Page(to), "running", "member.created", "Stop")
 	w.Has(w.Page("/console/crm/replays"), "again", "running")
+	w.Copies("/console/crm/replays", path.Base(to))
+	w.Copies(to, path.Base(to))
 	w.Has(w.Page(w.Confirm(to+"/stop", nil)), "The replay stops.")
 	w.Has(w.Page("/console/crm/replay?since=2000-01-01&type=none"), "The sync log has no such event now.")
 }

@@ -168,6 +168,7 @@ func TestASearchIsReadBothWays(t *testing.T) {
 	}
 	first := w.Page("/console/windows/search?q=")
 	w.Has(first, "event-29", "30 match")
+	w.Copies("/console/windows/search?q=", "event-29")
 	second := follow(first, "next")
 	w.Has(second, "event-00")
 	if strings.Contains(second, "event-29") || strings.Contains(second, `rel="next"`) {
