@@ -148,7 +148,7 @@ async function mend() {
   if (await page.evaluate(() => document.activeElement.textContent) !== 'Replay') failures.push('a dialog does not give back the focus')
   await page.click('main a:has-text("Replay")')
   await page.click('dialog button:has-text("Replay 1 dead letter")')
-  await page.waitForURL(/done=started/)
+  await page.waitForSelector('p.good:has-text("The operation is asked for.")')
   await seen(page, 'Replay of dead letters', 'the replay')
   await c.close()
 }

@@ -356,6 +356,12 @@ if (zone) {
 }
 // Examples name the address that this browser knows the instance by.
 for (const example of $$('[data-origin]')) example.textContent = example.textContent.replaceAll('ADDRESS', location.origin)
+// What was done is said once: not again to whom its address is given, nor after going back.
+const shown = new URL(location.href)
+if (shown.searchParams.has('done')) {
+  shown.searchParams.delete('done')
+  history.replaceState(history.state, '', shown)
+}
 // The secret of a link for one time is in the fragment, which no server sees: it is posted.
 const link = $('#link')
 if (link && location.hash.length > 1) {
