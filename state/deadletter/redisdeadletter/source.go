@@ -8,13 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
+	"github.com/tidemill/tidemill/state/internal/leases"
 )
 
 const (
@@ -26,9 +26,7 @@ const (
 type source struct {
 	s        *Store
 	pipeline string
-
-	mu  sync.Mutex              // guards out
-	out map[int64]tidemill.Mark // handed out, with leases to keep, by Seq
+	out      leases.Book[struct{}]
 }
 
 var (
@@ -39,7 +37,7 @@ var (
 
 // Open implements deadletter.Store. Its sources learn of replays requested at any instance.
 func (s *Store) Open(pipeline string) tidemill.Source {
-	return &source{s: s, pipeline: pipeline, out: map[int64]tidemill.Mark{}}
+	return &source{s: s, pipeline: pipeline}
 }
 
 // PipelineOfLetters is for deadletter.PipelineOf.
@@ -159,7 +157,6 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 		return 0, err // they come back when the lease ends
 	}
 	var broken commit
-	c.mu.Lock()
 	for _, r := range letters {
 		switch {
 		case !r.Holds(marks[r.Seq]): // it died on another path meanwhile
@@ -168,11 +165,10 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 			broken.changes = append(broken.changes, change{kind: "set", r: r.Record, old: r.old, history: true})
 		default:
 			r.Fill(into[n])
-			c.out[r.Seq] = r.Position()
+			c.out.Add(r.Position(), struct{}{})
 			n++
 		}
 	}
-	c.mu.Unlock()
 	if len(broken.changes) > 0 {
 		if _, err := broken.run(ctx, c.s); err != nil && n == 0 {
 			return 0, err // else they come again, and are found damaged again
@@ -184,7 +180,7 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 // Settle implements tidemill.Source: one lookup and one script, and both again for dead
 // letters that changed in between.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), leases.Check(ends)); err != nil {
 		return err
 	}
 	var open []int
@@ -285,7 +281,7 @@ func (c *source) settle(ctx context.Context, ends []tidemill.Settlement, open []
 		}
 		marks = append(marks, ends[i].Mark)
 	}
-	c.forget(marks)
+	c.out.Forget(marks...)
 	return again, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/state/deadletter"
 	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
+	"github.com/tidemill/tidemill/state/internal/leases"
 	"github.com/tidemill/tidemill/state/table"
 )
 
@@ -29,7 +30,7 @@ type settling struct {
 
 // Settle implements tidemill.Source: a few statements for many ends.
 func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), rules.CheckSettle(ends)); err != nil || len(ends) == 0 {
+	if err := cmp.Or(ctx.Err(), leases.Check(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
 	var s *settling
@@ -47,7 +48,7 @@ func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) er
 		ends[i].Outcome = s.took[i]
 		s.ended = append(s.ended, ends[i].Mark) // the stale ones too
 	}
-	c.forget(s.ended)
+	c.out.Forget(s.ended...)
 	if len(s.back) > 0 {
 		c.s.bell.Ring()
 	}
@@ -56,11 +57,9 @@ func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) er
 
 // handed are the keys of what this source has handed out.
 func (c *source[Raw]) handed(ends []tidemill.Settlement) [][]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	keys := make([][]string, len(ends))
 	for i := range ends {
-		if key, ok := c.out[ends[i].Mark]; ok {
+		if key, ok := c.out.Key(ends[i].Mark); ok {
 			keys[i] = []string{key}
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/internal/leases"
 	"github.com/tidemill/tidemill/state/table"
 )
 
@@ -18,9 +18,7 @@ const receiveMax = 128
 type source[Raw any] struct {
 	s        *Store[Raw]
 	pipeline string
-
-	mu  sync.Mutex               // guards out
-	out map[tidemill.Mark]string // handed out, with leases to keep: the key of each
+	out      leases.Book[string] // by the key of each
 }
 
 var (
@@ -32,7 +30,7 @@ var (
 
 // Open implements deadletter.Store.
 func (s *Store[Raw]) Open(pipeline string) tidemill.Source {
-	return &source[Raw]{s: s, pipeline: pipeline, out: map[tidemill.Mark]string{}}
+	return &source[Raw]{s: s, pipeline: pipeline}
 }
 
 // PipelineOfLetters is for deadletter.PipelineOf.
@@ -53,11 +51,9 @@ func (c *source[Raw]) Receive(ctx context.Context, into []*tidemill.Message) (in
 		if err != nil {
 			return 0, 0, fmt.Errorf("receive replays of %q: %w", c.pipeline, err)
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		for i, r := range leased {
 			r.Fill(into[i])
-			c.out[r.Position()] = r.key
+			c.out.Add(r.Position(), r.key)
 		}
 		return len(leased), min(wait, c.s.o.Look), nil
 	})
@@ -124,13 +120,7 @@ func regroup(tx table.Tx[Record], groups *grouping, pipeline string, broken []*R
 
 // Keep implements tidemill.Keeper.
 func (c *source[Raw]) Keep(ctx context.Context) error {
-	c.mu.Lock()
-	var marks []tidemill.Mark
-	var keys []string
-	for m, key := range c.out {
-		marks, keys = append(marks, m), append(keys, key)
-	}
-	c.mu.Unlock()
+	marks, keys := c.out.Out()
 	if len(marks) == 0 {
 		return ctx.Err()
 	}
@@ -157,17 +147,8 @@ func (c *source[Raw]) Keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep %d replays of %q: %w", len(marks), c.pipeline, err)
 	}
-	c.forget(lost)
+	c.out.Forget(lost...)
 	return nil
-}
-
-// forget stops keeping these hand-outs.
-func (c *source[Raw]) forget(marks []tidemill.Mark) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range marks {
-		delete(c.out, m)
-	}
 }
 
 // Books implements tidemill.Bookkeeper. Pending is counted in the store.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/state/internal/leases"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/internal/entry"
 )
@@ -17,7 +18,7 @@ const settleMost = 500
 // Settle implements tidemill.Source. After a lost answer, a settlement that is sent again
 // may find its window gone: then it is Stale, and the books have it.
 func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), entry.CheckSettle(ends)); err != nil {
+	if err := cmp.Or(ctx.Err(), leases.Check(ends)); err != nil {
 		return err
 	}
 	byShard := make([][]int, len(c.s.tags))
@@ -64,15 +65,13 @@ func (c *source) settle(ctx context.Context, shard int, ends []tidemill.Settleme
 	if err != nil {
 		return failed(err, "settle %d windows", len(which))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for at, i := range which {
 		e := &ends[i]
 		e.Outcome = tidemill.Stale
 		if took[at] == '1' {
 			e.Outcome = tidemill.Applied
 		}
-		delete(c.out, e.Mark) // Keep forgets one without a mark
+		c.out.Forget(e.Mark) // Keep forgets one without a mark
 	}
 	return nil
 }

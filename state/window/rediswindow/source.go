@@ -3,14 +3,12 @@ package rediswindow
 import (
 	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/state/internal/leases"
 )
 
 // receiveMax is how many windows one call hands out at most.
@@ -24,8 +22,7 @@ type source struct {
 	shards []shardState
 	next   int // the shard to ask first
 
-	mu  sync.Mutex                 // guards out
-	out map[tidemill.Mark]struct{} // handed out, with leases to keep
+	out leases.Book[struct{}]
 }
 
 // shardState is a source's state of a shard.
@@ -42,7 +39,7 @@ var (
 
 // Open implements window.Store.
 func (s *Store) Open() tidemill.Source {
-	return &source{s: s, shards: make([]shardState, len(s.tags)), out: map[tidemill.Mark]struct{}{}}
+	return &source{s: s, shards: make([]shardState, len(s.tags))}
 }
 
 // Traits implements tidemill.Source.
@@ -97,8 +94,6 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 		rest = min(rest, time.Duration(ms)*time.Millisecond)
 	}
 	c.shards[shard] = shardState{wake, c.s.now().Add(rest)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, m := range got[2:] {
 		e, err := c.s.entry(m)
 		if err == nil {
@@ -108,7 +103,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 			return n, err
 		}
 		into[n].Mark.Shard = uint32(shard)
-		c.out[into[n].Mark] = struct{}{}
+		c.out.Add(into[n].Mark, struct{}{})
 		n++
 	}
 	return n, nil
@@ -137,11 +132,9 @@ func (c *source) Keep(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	all := slices.Collect(maps.Keys(c.out))
-	c.mu.Unlock()
 	byShard := make([][]tidemill.Mark, len(c.s.tags))
-	for _, m := range all {
+	out, _ := c.out.Out()
+	for _, m := range out {
 		byShard[m.Shard] = append(byShard[m.Shard], m)
 	}
 	return c.s.each(func(shard int) error { return c.keep(ctx, shard, byShard[shard]) })
@@ -163,11 +156,9 @@ func (c *source) keep(ctx context.Context, shard int, marks []tidemill.Mark) err
 	if err != nil {
 		return failed(err, "keep %d windows", len(marks))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i, m := range marks {
 		if kept[i] == '0' {
-			delete(c.out, m)
+			c.out.Forget(m)
 		}
 	}
 	return nil

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/bell"
+	"github.com/tidemill/tidemill/state/internal/leases"
 	"github.com/tidemill/tidemill/state/table"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/internal/entry"
@@ -21,10 +19,8 @@ const receiveMax = 500
 
 // source hands out closed windows.
 type source[Raw any] struct {
-	s *Store[Raw]
-
-	mu  sync.Mutex               // guards out
-	out map[uint64]tidemill.Mark // handed out, with leases to keep, by revision
+	s   *Store[Raw]
+	out leases.Book[struct{}]
 }
 
 var (
@@ -36,7 +32,7 @@ var (
 
 // Open implements window.Store.
 func (s *Store[Raw]) Open() tidemill.Source {
-	return &source[Raw]{s: s, out: map[uint64]tidemill.Mark{}}
+	return &source[Raw]{s: s}
 }
 
 // Traits implements tidemill.Source.
@@ -54,13 +50,11 @@ func (c *source[Raw]) Receive(ctx context.Context, into []*tidemill.Message) (in
 		if err != nil {
 			return 0, 0, fmt.Errorf("receive windows: %w", err)
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
 		for i, r := range leased {
 			if err := r.Fill(into[i]); err != nil {
 				return i, 0, err
 			}
-			c.out[r.Revision] = r.Position()
+			c.out.Add(r.Position(), struct{}{})
 		}
 		return len(leased), min(wait, c.s.o.Look), nil
 	})
@@ -109,7 +103,7 @@ func (c *source[Raw]) take(ctx context.Context, most int) (leased []*Record, wai
 
 // Settle implements tidemill.Source.
 func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	if err := cmp.Or(ctx.Err(), entry.CheckSettle(ends)); err != nil || len(ends) == 0 {
+	if err := cmp.Or(ctx.Err(), leases.Check(ends)); err != nil || len(ends) == 0 {
 		return err
 	}
 	keys := make([]string, len(ends))
@@ -157,7 +151,7 @@ func (c *source[Raw]) Settle(ctx context.Context, ends []tidemill.Settlement) er
 		ends[i].Outcome = took[i]
 		over = append(over, ends[i].Mark) // the stale ones too
 	}
-	c.forget(over)
+	c.out.Forget(over...)
 	c.s.bell.Ring()
 	return nil
 }
@@ -181,15 +175,13 @@ func (x *change) settle(r *Record, e *tidemill.Settlement) (gone bool, err error
 
 // Keep implements tidemill.Keeper.
 func (c *source[Raw]) Keep(ctx context.Context) error {
-	var keys []string
-	c.mu.Lock()
-	out := slices.Collect(maps.Values(c.out))
-	c.mu.Unlock()
-	for _, m := range out {
-		keys = append(keys, closedKey(m.Lo))
-	}
+	out, _ := c.out.Out()
 	if len(out) == 0 {
 		return ctx.Err()
+	}
+	keys := make([]string, len(out))
+	for i, m := range out {
+		keys[i] = closedKey(m.Lo)
 	}
 	var lost []tidemill.Mark
 	err := c.s.update(ctx, func(x *change) error {
@@ -212,20 +204,8 @@ func (c *source[Raw]) Keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep %d windows: %w", len(out), err)
 	}
-	c.forget(lost)
+	c.out.Forget(lost...)
 	return nil
-}
-
-// forget stops keeping these hand-outs. A window that was handed out anew meanwhile is kept: its
-// mark is another.
-func (c *source[Raw]) forget(marks []tidemill.Mark) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, m := range marks {
-		if c.out[m.Lo] == m {
-			delete(c.out, m.Lo)
-		}
-	}
 }
 
 // Books implements tidemill.Bookkeeper, at one moment. Pending is counted in the store.

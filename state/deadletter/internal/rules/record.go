@@ -16,16 +16,6 @@ func CheckPut(letters []tidemill.DeadLetter) error {
 	return nil
 }
 
-// CheckSettle refuses settlements without a meaning.
-func CheckSettle(ends []tidemill.Settlement) error {
-	for i := range ends {
-		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
-			return fmt.Errorf("settle replayed dead letter %q: it is done without a fate", s.ID)
-		}
-	}
-	return nil
-}
-
 // Ended is what a dead letter that is gone adds to the books: one, by Records where they
 // name one, else by its fate.
 func Ended(s *tidemill.Settlement) tidemill.Count {

@@ -8,19 +8,6 @@ import (
 	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 )
 
-func TestSettlementsThatSayNothingAreRefused(t *testing.T) {
-	for _, s := range []tidemill.Settlement{{}, {End: tidemill.Left + 1, Fate: tidemill.Delivered}, {Fate: tidemill.Dead + 1}, {End: tidemill.Again, Fate: tidemill.Dead + 1}} {
-		if rules.CheckSettle([]tidemill.Settlement{{Fate: tidemill.Delivered}, s}) == nil {
-			t.Errorf("%+v is let pass", s)
-		}
-	}
-	for _, s := range []tidemill.Settlement{{Fate: tidemill.Delivered}, {Fate: tidemill.Dead}, {End: tidemill.Again}, {End: tidemill.Left}} {
-		if err := rules.CheckSettle([]tidemill.Settlement{s}); err != nil {
-			t.Errorf("%+v: %v", s, err)
-		}
-	}
-}
-
 func TestALetterThatIsGoneCountsOnce(t *testing.T) {
 	one, two := tidemill.Count{Delivered: 1}, tidemill.Count{Delivered: 1, Skipped: 1}
 	for _, c := range []struct {

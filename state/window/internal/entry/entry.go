@@ -143,16 +143,6 @@ func Booked(s *tidemill.Settlement, records, lost int64) (row tidemill.Count) {
 	return row
 }
 
-// CheckSettle refuses settlements without a meaning.
-func CheckSettle(ends []tidemill.Settlement) error {
-	for i := range ends {
-		if s := &ends[i]; s.End == tidemill.Done && s.Fate == tidemill.None || s.End > tidemill.Left || s.Fate > tidemill.Dead {
-			return tidemill.Fail(tidemill.Internal, "settle window %q: it is done without a fate", s.ID)
-		}
-	}
-	return nil
-}
-
 // Stale is the error for reading under a lease that is not the newest.
 func Stale(m tidemill.Mark) error {
 	return tidemill.Fail(tidemill.Transient, "read the window of revision %d under lease %d: %w", m.Lo, m.Epoch, window.ErrStale)

@@ -33,19 +33,6 @@ func TestWhatASettlementAddsToTheBooks(t *testing.T) {
 	}
 }
 
-func TestSettlementsThatSayNothingAreRefused(t *testing.T) {
-	for _, s := range []tidemill.Settlement{{}, {End: tidemill.Left + 1, Fate: tidemill.Delivered}, {Fate: tidemill.Dead + 1}, {End: tidemill.Again, Fate: tidemill.Dead + 1}} {
-		if entry.CheckSettle([]tidemill.Settlement{{Fate: tidemill.Delivered}, s}) == nil {
-			t.Errorf("%+v is let pass", s)
-		}
-	}
-	for _, s := range []tidemill.Settlement{{Fate: tidemill.Delivered}, {Fate: tidemill.Dead}, {End: tidemill.Again}, {End: tidemill.Left}} {
-		if err := entry.CheckSettle([]tidemill.Settlement{s}); err != nil {
-			t.Errorf("%+v: %v", s, err)
-		}
-	}
-}
-
 func TestACauseIsKeptUpToItsEnd(t *testing.T) {
 	whole := strings.Repeat("x", 4<<10-1)
 	for in, want := range map[string]string{whole + "\xff": whole + "\xff", whole + "é": whole, whole + "xy": whole + "x"} {
