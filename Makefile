@@ -51,13 +51,9 @@ test-release: ## make this machine's release twice, install it as root, upgrade 
 	sh scripts/need.sh package
 	cd scripts/release && $(GO) vet -tags install . && $(GO) test -tags install -count=1 -timeout 30m $(SHORT) .
 
-# The whole runs what needs no server once, under the race detector. What waits for servers and for
-# leases runs beside other tests that do.
-test: race sim e2e ## everything: unit tests under the race detector, simulation, real SDKs, real servers, faults, attacks
-	$(MAKE) -j2 servers outside AFTER="-after race"
-
-outside: faults
-	$(MAKE) attack
+# The whole runs what needs no server once, under the race detector.
+test: AFTER = -after race
+test: race sim e2e servers faults attack ## everything: unit tests under the race detector, simulation, real SDKs, real servers, faults, attacks
 
 # What lint and tests compile, and the programs that tests build: once for all of them. Checkouts
 # share what has no paths in it, and what debuggers read is a fifth of the time of compiling.
