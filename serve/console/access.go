@@ -98,31 +98,31 @@ func named(a *page.Action, what func(v *page.Visit, id string) (string, error)) 
 }
 
 func tokenWords(v *page.Visit, id string) (string, error) {
-	all := page.Listed(v, api.ListTokens, &operation.Short{})
-	for _, t := range all.Has {
-		if t.ID == id {
+	ctx, cancel := v.Context()
+	defer cancel()
+	for t, err := range api.ListTokens.Each(ctx, v.API, &operation.Short{}) {
+		switch {
+		case err != nil:
+			return "", err
+		case t.ID == id:
 			return "It is called " + page.Cut(t.Name) + ", and has the role " + t.Role.String() + ".", nil
 		}
 	}
-	return "", noneIn(all.Problem, "There is no such token. It was revoked, or has ended.")
+	return "", operation.Refuse(http.StatusNotFound, "There is no such token. It was revoked, or has ended.")
 }
 
 func sessionWords(v *page.Visit, id string) (string, error) {
-	all := page.Listed(v, api.ListSessions, &api.SessionFilter{})
-	for _, s := range all.Has {
-		if s.ID == id {
+	ctx, cancel := v.Context()
+	defer cancel()
+	for s, err := range api.ListSessions.Each(ctx, v.API, &api.SessionFilter{}) {
+		switch {
+		case err != nil:
+			return "", err
+		case s.ID == id:
 			return "It is of " + page.Cut(s.Name) + ", from " + s.From + ".", nil
 		}
 	}
-	return "", noneIn(all.Problem, "There is no such session. It has ended.")
-}
-
-// noneIn is why something is not in a list.
-func noneIn(p *operation.Problem, detail string) error {
-	if p != nil {
-		return p
-	}
-	return operation.Refuse(http.StatusNotFound, "%s", detail)
+	return "", operation.Refuse(http.StatusNotFound, "There is no such session. It has ended.")
 }
 
 func theUser(v *page.Visit) api.OneUser { return api.OneUser{User: v.R.PathValue("name")} }
