@@ -56,29 +56,29 @@ func fieldsIn(group reflect.Value, prefix string, bare time.Duration, comment bo
 	return fs
 }
 
-// descriptions are the Fields that tags describe, without path and value: by described. Each
+// tagged has what the tags of a field say, as a Field without path and value, by fieldTags. Each
 // configuration that is loaded, compared or checked has the same hundreds.
-var descriptions sync.Map
+var tagged sync.Map
 
-type described struct {
+type fieldTags struct {
 	tag  reflect.StructTag
 	of   reflect.Type
 	bare time.Duration
 }
 
 func fieldOf(t reflect.StructField, v reflect.Value, path string, bare time.Duration) Field {
-	by := described{t.Tag, t.Type, bare}
-	was, ok := descriptions.Load(by)
+	by := fieldTags{t.Tag, t.Type, bare}
+	was, ok := tagged.Load(by)
 	if !ok {
-		was, _ = descriptions.LoadOrStore(by, describe(t, bare))
+		was, _ = tagged.LoadOrStore(by, readTags(t, bare))
 	}
 	f := was.(Field)
 	f.Path, f.value, f.Env = path, v, slices.Clone(f.Env)
 	return f
 }
 
-// describe is what the tags of a field say.
-func describe(t reflect.StructField, bare time.Duration) Field {
+// readTags is what the tags of a field say.
+func readTags(t reflect.StructField, bare time.Duration) Field {
 	f := Field{Flag: t.Tag.Get("flag"), Default: t.Tag.Get("default"), Help: t.Tag.Get("help"), Allow: t.Tag.Get("allow"),
 		Secret: strings.HasSuffix(t.Type.String(), "Secret"), Reload: t.Tag.Get("reload") == "true", bare: bare}
 	if e := t.Tag.Get("env"); e != "" {

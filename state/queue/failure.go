@@ -53,6 +53,15 @@ func ParseFailure(b []byte) (Failure, bool) {
 	return Failure{t, k, string(cause)}, true
 }
 
+// Sent is the headers that a message was added with: a queue hands its failures out behind them.
+func Sent(m *tidemill.Message) []tidemill.Field {
+	n := len(m.Header)
+	for n > 0 && string(m.Header[n-1].Name) == FailuresHeader {
+		n--
+	}
+	return m.Header[:n:n]
+}
+
 // FailuresOf reads the failed tries of a message that was handed out.
 func FailuresOf(m *tidemill.Message) []Failure {
 	var all []Failure

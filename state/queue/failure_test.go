@@ -55,6 +55,19 @@ func TestFailuresOfAMessageAreThoseOfItsHeaders(t *testing.T) {
 	}
 }
 
+func TestWhatWasSentIsBeforeTheFailures(t *testing.T) {
+	own, failed := tidemill.Field{Name: []byte("n"), Value: []byte("1")}, tidemill.Field{Name: []byte(FailuresHeader)}
+	for _, c := range []struct {
+		header []tidemill.Field
+		want   int
+	}{{nil, 0}, {[]tidemill.Field{own}, 1}, {[]tidemill.Field{failed, failed}, 0}, {[]tidemill.Field{own, own, failed}, 2}} {
+		got := Sent(&tidemill.Message{Header: c.header})
+		if len(got) != c.want || cap(got) != c.want {
+			t.Errorf("of %d headers %d of %d were sent, want %d", len(c.header), len(got), cap(got), c.want)
+		}
+	}
+}
+
 func TestACauseIsCutBetweenCharacters(t *testing.T) {
 	for cut := range 4 {
 		long := strings.Repeat("x", MaxFailure-cut) + strings.Repeat("😀", 3)

@@ -31,7 +31,7 @@ func appendMessage(dst []byte, m *tidemill.Message) []byte {
 // field becomes an object of all its fields, in their order. A message without fields is its
 // payload, and so is one that has nothing but its trace beside it.
 func appendData(dst []byte, m *tidemill.Message) []byte {
-	fields := fieldsOf(m)
+	fields := queue.Sent(m)
 	if onlyTraced(fields, m.Payload) {
 		return appendValue(dst, m.Payload)
 	}
@@ -55,15 +55,6 @@ func appendData(dst []byte, m *tidemill.Message) []byte {
 		dst = appendText(dst, f.Value)
 	}
 	return append(dst, '}')
-}
-
-// fieldsOf are an entry's own: behind them a queue hands out its failures.
-func fieldsOf(m *tidemill.Message) []tidemill.Field {
-	n := len(m.Header)
-	for n > 0 && string(m.Header[n-1].Name) == queue.FailuresHeader {
-		n--
-	}
-	return m.Header[:n]
 }
 
 // onlyTraced says that a message has no fields but those of a trace. The payload of an entry with a

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -168,12 +169,7 @@ func (s *System) unpark(t *target) func(flow.Env) flow.Work {
 
 // forward moves a job into the partner's queue.
 func (t *target) forward(it *flow.Item[struct{}]) {
-	j := &tidemill.Message{ID: it.ID, To: t.queue, Tenant: it.Tenant, Type: it.Type, Key: it.Key, Payload: it.Payload, Time: it.Time, Priority: it.Priority}
-	for _, f := range it.Header {
-		if string(f.Name) != queue.FailuresHeader {
-			j.Header = append(j.Header, f)
-		}
-	}
+	j := &tidemill.Message{ID: it.ID, To: t.queue, Tenant: it.Tenant, Type: it.Type, Key: it.Key, Payload: it.Payload, Time: it.Time, Priority: it.Priority, Header: slices.Clone(queue.Sent(&it.Message))}
 	it.Emit(j)
 	it.Deliver()
 }

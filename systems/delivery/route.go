@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -141,12 +142,8 @@ func (t *target) decideLate(_ context.Context, batch []*flow.Item[struct{}]) err
 
 // job is the job of an event for a partner: the same bytes under a name made of both.
 func (s *System) job(m *tidemill.Message, t *target) *tidemill.Message {
-	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.place(), Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To))}
-	for _, f := range m.Header {
-		if name := string(f.Name); name != queue.FailuresHeader { // those belong to the routing
-			j.Header = append(j.Header, f)
-		}
-	}
+	j := &tidemill.Message{ID: JobOf(m.ID, t.Name), To: t.place(), Tenant: m.Tenant, Type: m.Type, Key: m.Key, Payload: m.Payload, Time: m.Time, Priority: max(m.Priority, urgency(m.To)),
+		Header: slices.Clone(queue.Sent(m))} // its failures are those of routing
 	if t.maxAge(m) > 0 {
 		j.Header = append(j.Header, tidemill.Field{Name: []byte(QueuedHeader), Value: strconv.AppendInt(nil, s.o.Now().UnixMilli(), 10)})
 	}

@@ -57,7 +57,7 @@ var Noise = []string{`{"id":"1-1","ack":true}`, `{"id":"nobody","ack":true}`, `{
 // MostRefusals is how often an entry may be refused until it is dead: the first try and three more.
 const MostRefusals = 4
 
-// Heard is what the far side of a bridge knows of an entry.
+// Heard is what the receiver of a bridge knows of an entry.
 type Heard struct {
 	Times   int    // how often it came
 	Data    string // of its first message

@@ -26,7 +26,7 @@ const (
 type source struct {
 	s        *Store
 	pipeline string
-	out      leases.Book[struct{}]
+	out      leases.Book
 }
 
 var (
@@ -165,7 +165,7 @@ func (c *source) lease(ctx context.Context, found []stored, now time.Time, into 
 			broken.changes = append(broken.changes, change{kind: "set", r: r.Record, old: r.old, history: true})
 		default:
 			r.Fill(into[n])
-			c.out.Add(r.Position(), struct{}{})
+			c.out.Add(r.Position(), "")
 			n++
 		}
 	}

@@ -18,7 +18,7 @@ const receiveMax = 128
 type source[Raw any] struct {
 	s        *Store[Raw]
 	pipeline string
-	out      leases.Book[string] // by the key of each
+	out      leases.Book
 }
 
 var (

@@ -11,26 +11,26 @@ import (
 	"github.com/tidemill/tidemill"
 )
 
-// A Book is the hand-outs whose leases a source renews until they are settled: by their marks, with
-// what its store knows each by. The zero value is
-// empty. It is safe for concurrent use.
-type Book[Key any] struct {
+// A Book is the hand-outs whose leases a source renews until they are settled: by their marks, each
+// with the key of its record, where the mark does not tell it. The zero value is empty. It is safe for
+// concurrent use.
+type Book struct {
 	mu  sync.Mutex // guards out
-	out map[tidemill.Mark]Key
+	out map[tidemill.Mark]string
 }
 
-// Add notes a hand-out.
-func (b *Book[Key]) Add(m tidemill.Mark, key Key) {
+// Add notes a hand-out. key is "" where nobody asks for it.
+func (b *Book) Add(m tidemill.Mark, key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.out == nil {
-		b.out = map[tidemill.Mark]Key{}
+		b.out = map[tidemill.Mark]string{}
 	}
 	b.out[m] = key
 }
 
-// Key is what the store knows a hand-out by.
-func (b *Book[Key]) Key(m tidemill.Mark) (Key, bool) {
+// Key is the key of a hand-out; false: it is not in the book.
+func (b *Book) Key(m tidemill.Mark) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key, ok := b.out[m]
@@ -39,7 +39,7 @@ func (b *Book[Key]) Key(m tidemill.Mark) (Key, bool) {
 
 // Forget takes hand-outs out: those that were settled, and those whose lease another has. One that was
 // handed out anew has another mark, and stays.
-func (b *Book[Key]) Forget(marks ...tidemill.Mark) {
+func (b *Book) Forget(marks ...tidemill.Mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range marks {
@@ -48,7 +48,7 @@ func (b *Book[Key]) Forget(marks ...tidemill.Mark) {
 }
 
 // Out is all hand-outs, in order of shard, position and lease, and the key of each.
-func (b *Book[Key]) Out() (marks []tidemill.Mark, keys []Key) {
+func (b *Book) Out() (marks []tidemill.Mark, keys []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	marks = slices.SortedFunc(maps.Keys(b.out), func(x, y tidemill.Mark) int {

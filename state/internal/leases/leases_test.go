@@ -9,7 +9,7 @@ import (
 )
 
 func TestAHandOutIsInTheBookUntilItIsForgotten(t *testing.T) {
-	var b leases.Book[string]
+	var b leases.Book
 	b.Forget(tidemill.Mark{Lo: 1})
 	if marks, keys := b.Out(); len(marks)+len(keys) > 0 {
 		t.Errorf("a new book has %v, %v", marks, keys)

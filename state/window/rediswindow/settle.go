@@ -65,14 +65,15 @@ func (c *source) settle(ctx context.Context, shard int, ends []tidemill.Settleme
 	if err != nil {
 		return failed(err, "settle %d windows", len(which))
 	}
+	marks := make([]tidemill.Mark, len(which)) // the stale ones too; Keep forgets one without a mark
 	for at, i := range which {
 		e := &ends[i]
-		e.Outcome = tidemill.Stale
+		marks[at], e.Outcome = e.Mark, tidemill.Stale
 		if took[at] == '1' {
 			e.Outcome = tidemill.Applied
 		}
-		c.out.Forget(e.Mark) // Keep forgets one without a mark
 	}
+	c.out.Forget(marks...)
 	return nil
 }
 

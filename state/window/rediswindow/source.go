@@ -22,7 +22,7 @@ type source struct {
 	shards []shardState
 	next   int // the shard to ask first
 
-	out leases.Book[struct{}]
+	out leases.Book
 }
 
 // shardState is a source's state of a shard.
@@ -103,7 +103,7 @@ func (c *source) take(ctx context.Context, shard int, into []*tidemill.Message) 
 			return n, err
 		}
 		into[n].Mark.Shard = uint32(shard)
-		c.out.Add(into[n].Mark, struct{}{})
+		c.out.Add(into[n].Mark, "")
 		n++
 	}
 	return n, nil
@@ -156,11 +156,13 @@ func (c *source) keep(ctx context.Context, shard int, marks []tidemill.Mark) err
 	if err != nil {
 		return failed(err, "keep %d windows", len(marks))
 	}
+	var lost []tidemill.Mark
 	for i, m := range marks {
 		if kept[i] == '0' {
-			c.out.Forget(m)
+			lost = append(lost, m)
 		}
 	}
+	c.out.Forget(lost...)
 	return nil
 }
 

@@ -20,7 +20,7 @@ const receiveMax = 500
 // source hands out closed windows.
 type source[Raw any] struct {
 	s   *Store[Raw]
-	out leases.Book[struct{}]
+	out leases.Book
 }
 
 var (
@@ -54,7 +54,7 @@ func (c *source[Raw]) Receive(ctx context.Context, into []*tidemill.Message) (in
 			if err := r.Fill(into[i]); err != nil {
 				return i, 0, err
 			}
-			c.out.Add(r.Position(), struct{}{})
+			c.out.Add(r.Position(), closedKey(r.Revision))
 		}
 		return len(leased), min(wait, c.s.o.Look), nil
 	})
@@ -175,13 +175,9 @@ func (x *change) settle(r *Record, e *tidemill.Settlement) (gone bool, err error
 
 // Keep implements tidemill.Keeper.
 func (c *source[Raw]) Keep(ctx context.Context) error {
-	out, _ := c.out.Out()
+	out, keys := c.out.Out()
 	if len(out) == 0 {
 		return ctx.Err()
-	}
-	keys := make([]string, len(out))
-	for i, m := range out {
-		keys[i] = closedKey(m.Lo)
 	}
 	var lost []tidemill.Mark
 	err := c.s.update(ctx, func(x *change) error {
@@ -191,8 +187,8 @@ func (c *source[Raw]) Keep(ctx context.Context) error {
 			return err
 		}
 		var kept []*Record
-		for _, m := range out {
-			if r := found[closedKey(m.Lo)]; r != nil && r.fill().Holds(m) {
+		for i, m := range out {
+			if r := found[keys[i]]; r != nil && r.fill().Holds(m) {
 				r.Renew(x.now, c.s.o.Lease)
 				kept = append(kept, r)
 			} else {
