@@ -48,7 +48,7 @@ func (w *windowsWorld) heldLetters() map[string]*deadletter.Letter {
 		}
 		held[l.Pipeline+" "+l.ID] = l
 		r := w.graves[l.Pipeline+" "+l.ID]
-		if r == noReport {
+		if r == w.noReport {
 			continue
 		}
 		if r == nil || w.of(l.Payload) != r || l.State != deadletter.Held {

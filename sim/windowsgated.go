@@ -190,9 +190,6 @@ func (w *windowsWorld) brought(r *report, where string, e *tidemill.Settlement) 
 	}
 }
 
-// noReport stands for dead letters of processors' results, which can never be records.
-var noReport = &report{n: -1, bad: true}
-
 // windowsLettersOnRecord are dead letters below the gate.
 type windowsLettersOnRecord struct {
 	deadletter.Store
@@ -245,7 +242,7 @@ func (w *windowsWorld) lettered(x *tidemill.DeadLetter) {
 		if o := w.spanOf(m.ID); o == nil || o.batch != stored(w.verbose) || x.Kind != tidemill.Validation {
 			w.fault("a result has a letter %s: %v %s", m.ID, x.Kind, x.Cause)
 		}
-		w.graves[x.Pipeline+" "+m.ID] = noReport
+		w.graves[x.Pipeline+" "+m.ID] = w.noReport
 		return
 	}
 	r := w.of(m.Payload)

@@ -77,6 +77,8 @@ type windowsWorld struct {
 	reports []*report
 	verbose string // the batch id whose results are too large for their topic; empty: none
 
+	noReport *report // stands for dead letters of processors' results, which can never be records
+
 	book    sync.Mutex // guards the history of reports, and what follows
 	count   map[string]int
 	spans   map[string]*span      // windows, by id
@@ -97,7 +99,7 @@ type windowsWorld struct {
 
 func newWindowsWorld(seed uint64, bug func(*WindowsParts)) *windowsWorld {
 	w := &windowsWorld{stage: newStage(seed, 0x417d), bug: bug, count: map[string]int{}, spans: map[string]*span{}, newest: map[string]uint64{},
-		log: map[string][]*arrival{}, reading: map[string]*process{}, unruly: map[string]bool{}, copied: map[*report]bool{}, graves: map[string]*report{}}
+		log: map[string][]*arrival{}, reading: map[string]*process{}, unruly: map[string]bool{}, copied: map[*report]bool{}, graves: map[string]*report{}, noReport: &report{n: -1, bad: true}}
 	draw := rand.New(rand.NewPCG(seed, 0xba7c))
 	if w.peace = draw.IntN(8) == 0; w.peace {
 		clear(w.g.rates)
