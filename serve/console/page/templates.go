@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
+	"text/template/parse"
 	"time"
 )
 
@@ -35,16 +37,56 @@ func (f *Frame) funcs() template.FuncMap {
 	}
 }
 
+// indent is the end of a line and the indentation of the next. It is for who reads a template, and no
+// space in the page: where a page needs one, it is before the end of the line.
+var indent = regexp.MustCompile(`\n\t+`)
+
+// read parses files, without their indentation.
+func read(t *template.Template, files fs.FS, names ...string) (*template.Template, error) {
+	t, err := t.ParseFS(files, names...)
+	if err != nil {
+		return nil, err
+	}
+	for _, named := range t.Templates() {
+		if named.Tree != nil {
+			flatten(named.Tree.Root)
+		}
+	}
+	return t, nil
+}
+
+// flatten takes indentation out of a parsed template; out of its source, errors would name other lines.
+func flatten(list *parse.ListNode) {
+	if list == nil {
+		return
+	}
+	for _, n := range list.Nodes {
+		switch n := n.(type) {
+		case *parse.TextNode:
+			n.Text = indent.ReplaceAll(n.Text, nil)
+		case *parse.IfNode:
+			flatten(n.List)
+			flatten(n.ElseList)
+		case *parse.RangeNode:
+			flatten(n.List)
+			flatten(n.ElseList)
+		case *parse.WithNode:
+			flatten(n.List)
+			flatten(n.ElseList)
+		}
+	}
+}
+
 // parse reads what the pages of each set have in common, and finds the pages. Each set has its own
 // names, for functions and parts too; those of the frame are for all, and no set has others of the same
 // name.
 func (f *Frame) parse(sets []*Set) (templates, error) {
-	common, err := template.New("").Funcs(f.funcs()).ParseFS(templateFiles, "templates/_*.html")
+	common, err := read(template.New("").Funcs(f.funcs()), templateFiles, "templates/_*.html")
 	if err != nil {
 		return nil, err
 	}
 	all := templates{}
-	if err := all.read("", common, templateFiles); err != nil {
+	if err := all.find("", common, templateFiles); err != nil {
 		return nil, err
 	}
 	for _, s := range sets {
@@ -58,11 +100,11 @@ func (f *Frame) parse(sets []*Set) (templates, error) {
 			if err := f.apart(common, s); err != nil {
 				return nil, fmt.Errorf("pages of %s: %w", cmp.Or(s.Name, "the console"), err)
 			}
-			if own, err = own.ParseFS(s.Templates, parts...); err != nil {
+			if own, err = read(own, s.Templates, parts...); err != nil {
 				return nil, err
 			}
 		}
-		if err := all.read(s.Name+"/", own, s.Templates); err != nil {
+		if err := all.find(s.Name+"/", own, s.Templates); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +113,7 @@ func (f *Frame) parse(sets []*Set) (templates, error) {
 
 // apart refuses parts of a set that are called as parts of the frame.
 func (f *Frame) apart(common *template.Template, s *Set) error {
-	own, err := template.New("").Funcs(f.funcs()).Funcs(s.Funcs).ParseFS(s.Templates, "templates/_*.html")
+	own, err := read(template.New("").Funcs(f.funcs()).Funcs(s.Funcs), s.Templates, "templates/_*.html")
 	if err != nil {
 		return err
 	}
@@ -83,12 +125,12 @@ func (f *Frame) apart(common *template.Template, s *Set) error {
 	return nil
 }
 
-// read finds the pages of a set.
-func (ts templates) read(set string, common *template.Template, files fs.FS) error {
+// find finds the pages of a set.
+func (ts templates) find(set string, common *template.Template, files fs.FS) error {
 	names, err := fs.Glob(files, "templates/[a-z]*.html")
 	for _, name := range names {
 		ts[set+strings.TrimSuffix(path.Base(name), ".html")] = sync.OnceValues(func() (*template.Template, error) {
-			return template.Must(common.Clone()).ParseFS(files, name)
+			return read(template.Must(common.Clone()), files, name)
 		})
 	}
 	return err
