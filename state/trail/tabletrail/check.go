@@ -20,29 +20,30 @@ const (
 func (t *Trail[Raw]) Check(ctx context.Context) (c trail.Checked, err error) {
 	k := &checking{Checked: &c, open: map[uint64]trail.End{}, closed: map[uint64]trail.End{}}
 	q := table.Query[Record]{Most: page, Where: []table.Cond{{Field: "key", Op: "<", Value: head}}}
-	for whole := false; !whole && err == nil; {
-		err = t.t.View(ctx, func(tx table.Reader[Record]) error {
+	for whole := false; !whole; {
+		var h *Record
+		var rs []*Record
+		if err := t.t.View(ctx, func(tx table.Reader[Record]) error { // may be called again
 			found, err := tx.Get([]string{head})
-			if err != nil {
-				return err
+			if err == nil {
+				h = found[head]
+				rs, err = tx.Page(q)
 			}
-			rs, err := tx.Page(q)
-			if err != nil {
-				return err
-			}
-			k.begin(found[head])
-			for _, r := range rs {
-				k.next(r)
-			}
-			if whole = len(rs) < page; whole {
-				k.end(found[head])
-				return k.compare(tx)
-			}
+			return err
+		}); err != nil {
+			return c, fmt.Errorf("check the audit trail: %w", err)
+		}
+		k.begin(h)
+		for _, r := range rs {
+			k.next(r)
+		}
+		if whole = len(rs) < page; whole {
+			k.end(h)
+		} else {
 			q.After = rs[len(rs)-1]
-			return nil
-		})
+		}
 	}
-	if err != nil {
+	if err := t.compare(ctx, k); err != nil {
 		return c, fmt.Errorf("check the audit trail: %w", err)
 	}
 	return c, nil
@@ -67,6 +68,7 @@ func (k *checking) wrong(format string, args ...any) {
 func (k *checking) begin(h *Record) {
 	if h != nil && h.of > k.seq {
 		k.First, k.seq, k.prev = h.of, h.of, h.prev
+		maps.DeleteFunc(k.open, func(seq uint64, _ trail.End) bool { return seq < h.of }) // their ends may be forgotten too
 	}
 }
 
@@ -117,15 +119,19 @@ func (k *checking) end(h *Record) {
 	}
 }
 
-// compare reads those entries again that had not ended when they were read.
-func (k *checking) compare(tx table.Reader[Record]) error {
+// compare reads those entries again that had not ended when they were read. An end stays as it is, so
+// that each may be read at another moment.
+func (t *Trail[Raw]) compare(ctx context.Context, k *checking) error {
 	for seqs := range slices.Chunk(slices.Sorted(maps.Keys(k.closed)), page) {
 		keys := make([]string, len(seqs))
 		for i, seq := range seqs {
 			keys[i] = keyOf(seq)
 		}
-		found, err := tx.Get(keys)
-		if err != nil {
+		var found map[string]*Record
+		if err := t.t.View(ctx, func(tx table.Reader[Record]) (err error) {
+			found, err = tx.Get(keys)
+			return err
+		}); err != nil {
 			return err
 		}
 		for i, seq := range seqs {
