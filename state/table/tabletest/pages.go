@@ -128,6 +128,11 @@ func pageCases[Raw any]() []testcase[Raw] {
 				{"state", append(where("state", ">=", uint8(1)), where("at", "<", day(5))...), "k1 k4 k2"},
 				{"group", append(where("group", "=", "a"), append(where("flag", "=", true), where("no", "<=", uint64(6))...)...), "k6"},
 				{"group", append(where("flag", "=", true), where("no", ">", uint64(6))...), "k8 k7 k9"},
+				{"group", append(where("group", "=", "a"), append(where("flag", "=", true), where("no", "<", uint64(math.MaxUint64))...)...), "k6 k8"},
+				{"group", append(where("group", "=", "a"), append(where("flag", "=", true), where("no", ">=", uint64(1<<63))...)...), ""},
+				{"", where("no", "<=", uint64(1<<63)), "k0 k1 k2 k3 k4 k5 k6 k7 k8 k9"},
+				{"", where("no", ">", uint64(1<<63)), ""},
+				{"", where("no", "=", uint64(1<<63)), ""},
 				{"tries", append(where("key", "=", "k3"), where("tries", "=", -3)...), "k3"},
 			} {
 				want := w.walk(t, query{By: c.by, Where: c.where}, 100)
@@ -242,6 +247,7 @@ func pageCases[Raw any]() []testcase[Raw] {
 				"no value":                 {Most: 1, Where: where("tries", "=", nil)},
 				"a range of a bool":        {Most: 1, Where: where("flag", "<", true)},
 				"a range of large numbers": {Most: 1, Where: where("call", "<", uint64(1))},
+				"a position of no record":  {Most: 1, By: "group", After: &Record{Key: "k", No: math.MaxInt64 + 1}},
 			} {
 				err := w.View(t.Context(), func(tx table.Reader[Record]) error { _, err := tx.Page(q); return err })
 				if tidemill.KindOf(err) != tidemill.Validation {

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tidemill/tidemill/state/table"
@@ -61,7 +62,15 @@ func (l *Layout[T]) Conds(where []table.Cond) ([]Cond[T], error) {
 		if c.Op != "=" && (want == "bool" || want == "uint64" && !l.Ordered(f.Name)) {
 			return nil, l.invalid("the condition on %s is %s; of a %s that is in no order it can only be =", f.Name, c.Op, want)
 		}
-		conds = append(conds, Cond[T]{f, c.Op, p})
+		op := c.Op
+		if n, is := p.(*uint64); is && *n > math.MaxInt64 && l.Ordered(f.Name) { // no record has as many, and backends compare numbers with a sign
+			if *n = math.MaxInt64; op[0] == '<' {
+				op = "<="
+			} else {
+				op = ">"
+			}
+		}
+		conds = append(conds, Cond[T]{f, op, p})
 	}
 	return conds, nil
 }
@@ -74,6 +83,13 @@ func (l *Layout[T]) Plan(q table.Query[T]) (*Plan[T], error) {
 	}
 	if q.Most < 1 {
 		return nil, l.invalid("a page of %d records; want 1 or more", q.Most)
+	}
+	if q.After != nil {
+		for _, f := range order {
+			if n, is := f.At(q.After).(*uint64); is && *n > math.MaxInt64 {
+				return nil, l.invalid("a page after %s %d; a number in an order is at most %d", f.Name, *n, math.MaxInt64)
+			}
+		}
 	}
 	only, err := l.Only(q.Only)
 	if err != nil {
