@@ -5,6 +5,7 @@ package accesstest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -139,10 +140,21 @@ func taken(t *testing.T, h Harness) {
 		t.Errorf("the first is %+v, %v", g, err)
 	}
 	add(t, h.Store, session("a", "ada"), session("b", "ada"))
+	addedOnce(t, h.Store, func(int) access.Grant { return user("bob", "viewer") })
+	for round := range 5 {
+		addedOnce(t, h.Store, func(n int) access.Grant {
+			return access.Grant{Kind: access.Token, ID: access.IDOf(fmt.Sprint(round, n)), Name: fmt.Sprint("token:", round), Role: "viewer"}
+		})
+	}
+}
+
+// addedOnce adds four grants at once, of which there can be one.
+func addedOnce(t *testing.T, s Store, grant func(n int) access.Grant) {
+	t.Helper()
 	var wg sync.WaitGroup
 	made := make(chan error, 4)
-	for range cap(made) {
-		wg.Go(func() { made <- h.Store.Add(context.WithoutCancel(t.Context()), user("bob", "viewer")) })
+	for n := range cap(made) {
+		wg.Go(func() { made <- s.Add(context.WithoutCancel(t.Context()), grant(n)) })
 	}
 	wg.Wait()
 	close(made)
@@ -155,7 +167,7 @@ func taken(t *testing.T, h Harness) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("%d of 4 were added", n)
+		t.Errorf("%d of 4 were added: %+v", n, grant(0))
 	}
 }
 

@@ -24,6 +24,10 @@ type record struct {
 	title, target string // of a view: its name, and its address
 }
 
+// lastToken is the record that each new token writes, so that one is added after the other: that none
+// has its name stays true.
+const lastToken = "tokens"
+
 // page is how many records are read at once.
 const page = 500
 
@@ -79,7 +83,11 @@ func (s *Store[Raw]) Add(ctx context.Context, g access.Grant) error {
 		return fmt.Errorf("add %s: a name has 1 to %d bytes", g.Kind, access.MaxName)
 	}
 	return s.update(ctx, "add", g.Kind, g.ID, func(tx table.Tx[Record]) error {
-		found, err := tx.Get([]string{keyOf(g.Kind, g.ID)}, "kind")
+		added, keys := []*Record{recordOf(g)}, []string{keyOf(g.Kind, g.ID)}
+		if g.Kind == access.Token {
+			added, keys = append(added, &Record{record{key: lastToken}}), append(keys, lastToken)
+		}
+		found, err := tx.Get(keys, "kind")
 		if err != nil {
 			return err
 		}
@@ -92,10 +100,10 @@ func (s *Store[Raw]) Add(ctx context.Context, g access.Grant) error {
 				return access.ErrTaken
 			}
 		}
-		if len(found) > 0 {
+		if found[keys[0]] != nil {
 			return access.ErrTaken
 		}
-		return tx.Put([]*Record{recordOf(g)})
+		return tx.Put(added)
 	})
 }
 
