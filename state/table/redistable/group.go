@@ -19,6 +19,8 @@ type Tx struct {
 	view    bool
 	tables  map[string]part // those that take part, by name
 	moved   bool            // something changed between two readings
+	reads   int             // how often something was read
+	undone  bool            // nothing is to be written
 	refused error           // a table cannot take part
 }
 
@@ -66,6 +68,19 @@ func (t *Tx) commit() error {
 		return errMoved
 	}
 	return nil
+}
+
+// failed is the error of a transaction that do has failed with err, unless it has seen halves of what
+// others changed.
+func (t *Tx) failed(err error) error {
+	if t.reads < 2 || t.moved || t.refused != nil {
+		return err
+	}
+	t.undone = true
+	if now := t.commit(); errors.Is(now, errMoved) {
+		return now
+	}
+	return err
 }
 
 // errMoved says that what was read has changed.

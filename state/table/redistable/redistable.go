@@ -13,8 +13,9 @@
 //	{table:group}:name:next      the newest number
 //
 // A transaction reads as it goes, and writes by one script at its end, which first compares the
-// versions of all that was read, in all its tables: if one has changed, do is called again. A
-// transaction of any length blocks Redis for its writes alone.
+// versions of all that was read, in all its tables: if one has changed, do is called again. One that
+// fails and has read several times compares them too. A transaction of any length blocks Redis for its
+// writes alone.
 //
 // A program with an older spec keeps the fields that it does not know, and the orders too: each
 // commit says which spec it knows, and is made again with the newer one.
@@ -129,7 +130,7 @@ func (s *Store[T]) view(ctx context.Context, do func(*tx[T]) error) error {
 func (s *Store[T]) Update(ctx context.Context, do func(table.Tx[T], *Tx) error) error {
 	err := tries(ctx, func() *Tx { return &Tx{ctx: ctx, client: s.client, group: s.group, tables: map[string]part{}} }, func(raw *Tx) error {
 		if err := do(s.In(ctx, raw), raw); err != nil {
-			return err
+			return raw.failed(err)
 		}
 		return raw.commit()
 	})

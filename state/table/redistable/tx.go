@@ -29,6 +29,7 @@ func newTx[T any](s *Store[T], raw *Tx) *tx[T] {
 
 // at notes the version of the table at which something was read.
 func (t *tx[T]) at(version string) error {
+	t.reads++
 	if t.moment == "" {
 		t.moment = version
 	}
@@ -282,6 +283,10 @@ func (t *tx[T]) changes(c *changes) {
 	c.read = append(c.read, t.spec.number, strconv.Itoa(len(t.spec.orders)), strconv.Itoa(len(t.read)))
 	for key, k := range t.read {
 		c.read = append(c.read, key, k.version)
+	}
+	if t.undone {
+		c.written = append(c.written, "0", "0")
+		return
 	}
 	c.written = append(c.written, strconv.Itoa(len(t.own)))
 	tally := layout.Tally{}

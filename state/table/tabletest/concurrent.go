@@ -157,6 +157,38 @@ func concurrentCases[Raw any]() []testcase[Raw] {
 				t.Errorf("the record is %+v, want Tries 120", r)
 			}
 		}},
+		{"fails by what was so at one moment", "a rule that says no must not have seen halves of two changes", func(t *testing.T, w *world[Raw]) {
+			both := []string{"a", "b"}
+			w.put(t, &Record{Key: "a"}, &Record{Key: "b"})
+			var g sync.WaitGroup
+			g.Go(func() {
+				for i := range 200 {
+					w.put(t, &Record{Key: "a", Tries: i}, &Record{Key: "b", Tries: i})
+				}
+			})
+			g.Go(func() {
+				for range 200 {
+					if err := w.Update(t.Context(), func(tx table.Tx[Record], _ Raw) error {
+						var seen []int
+						for _, key := range both {
+							found, err := tx.Get([]string{key}, "tries")
+							if err != nil {
+								return err
+							}
+							seen = append(seen, found[key].Tries)
+						}
+						if seen[0] != seen[1] {
+							return errWrong
+						}
+						return nil
+					}); err != nil {
+						t.Errorf("Update: %v", err)
+						return
+					}
+				}
+			})
+			g.Wait()
+		}},
 		{"shows nothing that is not committed", "what is undone was never there", func(t *testing.T, w *world[Raw]) {
 			w.put(t, &Record{Key: "a", Tries: 1})
 			var g sync.WaitGroup
