@@ -36,10 +36,10 @@ func (s *Set) Claim(ctx context.Context, want []ID, says []int, at []int64) (*Cl
 			}
 			continue
 		}
-		err := unmerged(func() error {
-			err := s.lookUp(ctx, runs, c, want, says, at)
+		err := s.unmerged(func() ([]*run, error) {
+			read := runs
 			runs = s.snapshot()
-			return err
+			return read, s.lookUp(ctx, read, c, want, says, at)
 		})
 		if err != nil {
 			s.Resolve(c, nil)

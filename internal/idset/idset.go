@@ -20,6 +20,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -171,12 +172,12 @@ const logBits = 32
 
 // Knows says which ids are known.
 func (s *Set) Knows(ctx context.Context, want []ID, says []bool) error {
-	return unmerged(func() error { return s.knows(ctx, want, says) })
+	return s.unmerged(func() ([]*run, error) { return s.knows(ctx, want, says) })
 }
 
-func (s *Set) knows(ctx context.Context, want []ID, says []bool) error {
+func (s *Set) knows(ctx context.Context, want []ID, says []bool) (runs []*run, err error) {
 	s.mu.Lock()
-	runs := s.runs
+	runs = s.runs
 	for i, id := range want {
 		says[i] = false
 		for _, t := range s.tables {
@@ -185,21 +186,21 @@ func (s *Set) knows(ctx context.Context, want []ID, says []bool) error {
 		}
 	}
 	s.mu.Unlock()
-	return s.search(ctx, runs, want, func(i int) bool { return !says[i] }, func(i int, _ int64) { says[i] = true })
+	return runs, s.search(ctx, runs, want, func(i int) bool { return !says[i] }, func(i int, _ int64) { says[i] = true })
 }
 
 // At are the positions of all ids of a hash.
 func (s *Set) At(ctx context.Context, hash uint64) (at []int64, err error) {
-	err = unmerged(func() error {
-		at, err = s.at(ctx, hash)
-		return err
+	err = s.unmerged(func() (runs []*run, err error) {
+		at, runs, err = s.at(ctx, hash)
+		return runs, err
 	})
 	return at, err
 }
 
-func (s *Set) at(ctx context.Context, hash uint64) (at []int64, err error) {
+func (s *Set) at(ctx context.Context, hash uint64) (at []int64, runs []*run, err error) {
 	s.mu.Lock()
-	runs := s.runs
+	runs = s.runs
 	for _, t := range s.tables {
 		t.each(hash, func(e *slot) {
 			if e.Pos != 0 {
@@ -219,13 +220,14 @@ func (s *Set) at(ctx context.Context, hash uint64) (at []int64, err error) {
 		}
 		return nil
 	})
-	return at, err
+	return at, runs, err
 }
 
-// unmerged reads again as long as a run was merged away while it was read.
-func unmerged(read func() error) error {
+// unmerged reads again as long as a run was merged away while it was read. Where all the runs that it
+// read are still there, a block is missing.
+func (s *Set) unmerged(read func() (runs []*run, err error)) error {
 	for {
-		if err := read(); !errors.Is(err, sql.ErrNoRows) {
+		if runs, err := read(); !errors.Is(err, sql.ErrNoRows) || slices.Equal(runs, s.snapshot()) {
 			return err
 		}
 	}

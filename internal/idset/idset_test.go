@@ -359,3 +359,36 @@ func TestBlocksOfABrokenOffRunAreCleared(t *testing.T) {
 		t.Errorf("%d runs of one block each are in %d blocks", runs, blocks)
 	}
 }
+
+// Of a run that lacks a block, as of a damaged file, nobody waits for the end of a merge, and none goes on
+// without it.
+func TestABlockThatIsGoneIsAnError(t *testing.T) {
+	f := newFile(t, 50)
+	s := f.open()
+	rng := rand.New(rand.NewPCG(7, 8))
+	all := random(rng, 50*mergeRuns)
+	for i := range mergeRuns {
+		f.add(s, all[50*i:50*i+50], int64(50*i))
+	}
+	if err := s.Relieve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.db.Write(t.Context(), func(tx *sqlitedb.Tx) error {
+		_, err := tx.Exec("DELETE FROM x_block WHERE id=(SELECT max(id) FROM x_block)")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	for does, err := range map[string]error{
+		"Knows": s.Knows(ctx, all, make([]bool, len(all))),
+		"Claim": func() error { _, err := s.Claim(ctx, all, make([]int, len(all)), nil); return err }(),
+		"At":    func() error { _, err := s.At(ctx, all[len(all)-1].Hash); return err }(),
+		"Sweep": s.Sweep(ctx, Forget{}),
+	} {
+		if err == nil || ctx.Err() != nil {
+			t.Errorf("%s: %v", does, err)
+		}
+	}
+}

@@ -79,19 +79,21 @@ func (b *reader) peek(ctx context.Context) (Entry, error) {
 				return err
 			}
 			defer rows.Close()
-			for rows.Next() {
+			for ; rows.Next(); b.at++ {
 				var block []byte
 				if err := rows.Scan(&block); err != nil {
 					return err
 				}
 				b.chunk = append(b.chunk, block...)
 			}
-			return rows.Err()
+			if err := rows.Err(); err != nil || b.at == to {
+				return err
+			}
+			return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, b.at)
 		})
 		if err != nil {
 			return Entry{}, err
 		}
-		b.at = to
 	}
 	if len(b.chunk) < entryBytes {
 		return Entry{}, io.EOF
