@@ -5,6 +5,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,6 +45,7 @@ var cases = []struct {
 	{"a released lock can be taken", "the next need not wait for the end of time", released},
 	{"a lock runs out", "an owner that crashed must not hold it for ever", runsOut},
 	{"a lock never runs out early", "its owner counts on all of its time", neverEarly},
+	{"a lock can be for as long as can be said", "a sum that is too large is a lock that two have", forEver},
 	{"extending makes it run from now", "long work is kept alive by short steps", extended},
 	{"a lock that ran out cannot be extended", "meanwhile somebody else may have worked", lateExtend},
 	{"a late owner's release changes nothing", "it would free what is another's", lateRelease},
@@ -181,6 +183,14 @@ func neverEarly(t *test) {
 		t.release(h, nil)
 		t.pass(123 * time.Microsecond)
 	}
+}
+
+func forEver(t *test) {
+	h := t.take("a", math.MaxInt64)
+	t.pass(time.Hour)
+	t.taken("a")
+	t.extend(h, math.MaxInt64, nil)
+	t.taken("a")
 }
 
 func extended(t *test) {

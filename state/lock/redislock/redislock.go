@@ -91,7 +91,7 @@ func beside(key string) string {
 
 // millis is a time in the form of Redis, rounded up.
 func millis(d time.Duration) string {
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+	return strconv.FormatInt(int64((d-1)/time.Millisecond)+1, 10) // d is above 0
 }
 
 // Acquire implements lock.Locks. After an error the lock may be taken without a holder: it

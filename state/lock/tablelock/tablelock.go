@@ -74,7 +74,7 @@ func keyOf(name string) string { return "lock/" + name }
 
 // end is when a lock for d from now runs out: in whole milliseconds, as a table keeps times, and
 // never early.
-func end(now time.Time, d time.Duration) time.Time { return now.Add(d + time.Millisecond - 1) }
+func end(now time.Time, d time.Duration) time.Time { return now.Add(d).Add(time.Millisecond - 1) }
 
 // Acquire implements lock.Locks. Calls that find the lock held do not wait for each other.
 func (l *Locks[Raw]) Acquire(ctx context.Context, name string, d time.Duration) (h lock.Held, ok bool, err error) {
