@@ -3,6 +3,7 @@ package tableperson
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -190,6 +191,48 @@ func TestAMergeWritesThePersonAndTheDistinctID(t *testing.T) {
 			if !w.put[person.ID(ref(d))] {
 				t.Errorf("merging %q into %q does not write the record of %q", c.other, c.into, d)
 			}
+		}
+	}
+}
+
+// forgetful is a table that loses the answer to its next commit.
+type forgetful struct {
+	table.Store[Record, *memorytable.Tx]
+	next bool
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (f *forgetful) Update(ctx context.Context, do func(table.Tx[Record], *memorytable.Tx) error) error {
+	err := f.Store.Update(ctx, do)
+	if f.next && err == nil {
+		f.next, err = false, errLost
+	}
+	return err
+}
+
+// A merge whose answer was lost has moved distinct ids that the cache knows, and the same merge again
+// moves none.
+func TestWhatAMergeMovedWithoutAnAnswerIsNotInTheCache(t *testing.T) {
+	s := Memory(Options{})
+	f := &forgetful{Store: s.persons}
+	s.persons = f
+	merge(t, s, "b", "c")
+	refs, into := []person.Ref{ref("a"), ref("b"), ref("c")}, make([]uuid.UUID, 3)
+	if err := s.Resolve(t.Context(), refs, into); err != nil {
+		t.Fatal(err)
+	}
+	f.next = true
+	m := []person.Merge{{Ref: ref("a"), Other: "b", At: time.UnixMilli(1), Force: true}}
+	if err := s.Merge(t.Context(), m, make([]person.Outcome, 1)); !errors.Is(err, errLost) {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Resolve(t.Context(), refs, into); err != nil || into[1] != into[0] || into[2] != into[0] {
+			t.Errorf("a, b and c are the persons %v, %v", into, err)
+		}
+		if err := s.Merge(t.Context(), m, make([]person.Outcome, 1)); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

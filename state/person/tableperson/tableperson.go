@@ -228,6 +228,9 @@ func (s *Store[Raw]) write(ctx context.Context, refs []person.Ref, do func(*batc
 		}
 		return b.store()
 	}); err != nil {
+		if b != nil { // perhaps it is durable: the cache knows nothing of what it has moved
+			s.cache.Learn(known.Batch{Number: b.number, Moves: true, Refs: slices.Concat(b.refs, b.moved), Of: func(person.Ref) (p known.Person, is bool) { return p, false }})
+		}
 		return nil, err
 	}
 	s.cache.Learn(known.Batch{Number: b.number, Moves: len(b.overrides) > 0, Refs: slices.Concat(b.refs, b.moved), Of: b.known})
