@@ -87,13 +87,13 @@ func (p *Projects) Ensure(ctx context.Context, of project.Project, key project.H
 	return nil
 }
 
-// Revoke implements project.Keys: the store first, then the cache. An error may mean that the cache
-// takes the key for five minutes more.
+// Revoke implements project.Keys: the store first, then the cache, also when ctx has ended meanwhile. An
+// error may mean that the cache takes the key for five minutes more.
 func (p *Projects) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
 	if err := p.Store.Revoke(ctx, id, key); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if err := p.client.Do(ctx, p.client.B().Del().Key(keyOf(key)).Build()).Error(); err != nil {
 		return fmt.Errorf("the key is revoked, and may be taken for five minutes more: the cache does not answer: %w", err)

@@ -1,6 +1,7 @@
 package redisproject_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -67,6 +68,34 @@ func TestKeysAreCachedByTheirHash(t *testing.T) {
 		}
 		if got, err := p.ByKey(t.Context(), h); err != nil || got != of {
 			t.Errorf("after junk: %+v, %v; want %+v", got, err, of)
+		}
+	})
+}
+
+// leaving is a store whose caller goes away when a key is revoked in it.
+type leaving struct {
+	project.Store
+	leave func()
+}
+
+func (l leaving) Revoke(ctx context.Context, id uuid.UUID, key project.Hash) error {
+	defer l.leave()
+	return l.Store.Revoke(ctx, id, key)
+}
+
+func TestARevokedKeyIsTakenOutThoughItsCallerGoesAway(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, client rueidis.Client) {
+		ctx, leave := context.WithCancel(t.Context())
+		p := wrap(t, client, leaving{tableproject.Memory(), leave})
+		h, of := project.HashOf(tidemill.NewSecret(rand.Text())), project.Project{ID: uuid.New(), Name: "shop"}
+		if err := p.Ensure(t.Context(), of, h); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Revoke(ctx, of.ID, h); err != nil {
+			t.Errorf("Revoke: %v", err)
+		}
+		if got, err := p.ByKey(t.Context(), h); !errors.Is(err, project.ErrUnknown) {
+			t.Errorf("a revoked key is of %+v, %v", got, err)
 		}
 	})
 }
