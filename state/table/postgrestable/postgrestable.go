@@ -48,7 +48,8 @@ func New[T any](ctx context.Context, db *postgresdb.DB, spec table.Spec[T]) (*St
 
 // In is the table in a transaction of its database, which is REPEATABLE READ.
 func (s *Store[T]) In(ctx context.Context, raw pgx.Tx) table.Tx[T] {
-	return tx[T]{s, of(ctx, raw), true, map[string]bool{}}
+	in := of(ctx, raw)
+	return tx[T]{s, in, true, in.lacks(s.of.Name)}
 }
 
 // View implements table.Store.

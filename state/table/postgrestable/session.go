@@ -21,11 +21,21 @@ type session struct {
 	own     pgx.Tx    // nil: nothing was sent
 	waiting *pgx.Batch
 	begins  int // statements that wait at first: they begin it
+
+	missing map[string]map[string]bool // by table, keys that Get has not found, and that were not put since; nil: own was begun by another
+}
+
+// lacks is missing of a table, whoever has it in the transaction.
+func (s *session) lacks(table string) map[string]bool {
+	if s.missing != nil && s.missing[table] == nil {
+		s.missing[table] = map[string]bool{}
+	}
+	return s.missing[table]
 }
 
 // begin makes a session whose begin waits.
 func begin(ctx context.Context, db *postgresdb.DB, c *pgx.Conn, mode pgx.TxAccessMode) *session {
-	s := &session{ctx: ctx, conn: c, waiting: &pgx.Batch{}}
+	s := &session{ctx: ctx, conn: c, waiting: &pgx.Batch{}, missing: map[string]map[string]bool{}}
 	db.Begin(s.waiting, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: mode})
 	s.begins = s.waiting.Len()
 	return s

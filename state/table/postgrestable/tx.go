@@ -15,7 +15,7 @@ type tx[T any] struct {
 	in    *session
 	locks bool // what is read; false: a view
 
-	missing map[string]bool // keys that Get has not found, and that were not put since
+	missing map[string]bool // of the session; nil: it is not noted
 }
 
 func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
@@ -41,7 +41,7 @@ func (t tx[T]) Get(keys []string, only ...string) (map[string]*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.locks && len(found) < len(keys) {
+	if t.missing != nil && len(found) < len(keys) {
 		for _, k := range keys {
 			t.missing[k] = found[k] == nil
 		}

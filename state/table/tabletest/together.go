@@ -101,6 +101,20 @@ func togetherCases[Raw any]() []testcase[Raw] {
 				}
 			}
 		}},
+		{"is one table, whoever asks for it in a transaction", "two roles that share a table see and change the same", func(t *testing.T, w *world[Raw]) {
+			if err := w.Update(t.Context(), func(tx table.Tx[Record], raw Raw) error {
+				again := w.In(w.Store, raw)
+				if _, err := tx.Get([]string{"a", "b"}); err != nil {
+					return err
+				}
+				return errors.Join(again.Put([]*Record{{Key: "a", State: 1}}), tx.Put([]*Record{{Key: "a", State: 2}}), tx.Put([]*Record{{Key: "b", State: 2}}), again.Delete([]string{"b"}))
+			}); err != nil {
+				t.Fatal(err)
+			}
+			same(t, w.get(t, "a"), &Record{Key: "a", State: 2})
+			same(t, w.get(t, "b"), nil)
+			w.counted(t, map[string]int{"/2": 1})
+		}},
 		{"refuses a table that cannot take part", "half of a change in a place without the transaction is there when it fails", func(t *testing.T, w *world[Raw]) {
 			if w.Apart == nil {
 				t.Skip("every table can")
