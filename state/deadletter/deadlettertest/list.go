@@ -39,6 +39,8 @@ var listCases = []testcase{
 		}{
 			{deadletter.Filter{}, []string{"id0", "id1", "id2", "id3", "id0"}},
 			{deadletter.Filter{Pipeline: "p"}, []string{"id0", "id1", "id2", "id3"}},
+			{deadletter.Filter{Pipeline: "p", Max: math.MaxInt}, []string{"id0", "id1", "id2", "id3"}},
+			{deadletter.Filter{Max: math.MaxInt, Back: true}, []string{"id0", "id3", "id2", "id1", "id0"}},
 			{deadletter.Filter{Pipeline: "none"}, []string{}},
 			{deadletter.Filter{Only: func(pipeline string) bool { return pipeline == "q" }}, []string{"id0"}},
 			{deadletter.Filter{Only: func(pipeline string) bool { return pipeline == "p" }, Back: true, Max: 2}, []string{"id3", "id2"}},

@@ -192,7 +192,7 @@ func (q *search) merge(tx table.Reader[Record], lines []*line, do func(*Record))
 		}
 		return cmp.Compare(a, b)
 	}
-	most := min(q.Max, 1+2*q.Max/max(len(lines), 1))
+	most := min(q.Max, 1+2*min(q.Max, math.MaxInt32)/max(len(lines), 1))
 	for more := true; more; most = min(2*most, pageMax) {
 		slices.SortFunc(found, order)
 		more = false
