@@ -139,20 +139,21 @@ func (g *Guard) CheckPassword(ctx context.Context, name, password string) (u acc
 		return u, err
 	}
 	if hash, err := g.hasher.hash(ctx, password); err == nil {
-		_ = g.rehash(ctx, u, hash) // the next login tries again
+		if now, err := g.rehash(ctx, u, hash); err == nil && now.Hash == hash { // else the next login tries again
+			u.Hash = hash
+		}
 	}
 	return u, nil
 }
 
 // rehash keeps the same password in another form, unless it was changed meanwhile.
-func (g *Guard) rehash(ctx context.Context, u access.Grant, hash string) error {
-	_, err := g.o.Store.Change(ctx, access.User, u.ID, access.Change{Anew: true, Do: func(now *access.Grant) error {
+func (g *Guard) rehash(ctx context.Context, u access.Grant, hash string) (access.Grant, error) {
+	return g.o.Store.Change(ctx, access.User, u.ID, access.Change{Anew: true, Do: func(now *access.Grant) error {
 		if now.Hash == u.Hash {
 			now.Hash = hash
 		}
 		return nil
 	}})
-	return err
 }
 
 // Hash checks a new password of a user, and returns it as it is kept.

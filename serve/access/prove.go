@@ -38,9 +38,10 @@ var wrong = map[string]string{
 	"link":     "the link was used, or its time is over: `tidemill console link` prints another",
 }
 
-// prove is the session, not yet begun, of somebody who proves who they are. Those who try many are
-// delayed: by their address, and by the name that they try.
-func (g *Guard) prove(r *http.Request, by Proof) (*access.Grant, error) {
+// prove is the session, not yet begun, of somebody who proves who they are, and the user or the token that
+// they proved it by; zero: it is neither. Those who try many are delayed: by their address, and by the name
+// that they try.
+func (g *Guard) prove(r *http.Request, by Proof) (s *access.Grant, is access.Grant, err error) {
 	from, name := "from "+network(g.from(r)), ""
 	keys := []string{from}
 	if by.way() == "password" {
@@ -48,56 +49,56 @@ func (g *Guard) prove(r *http.Request, by Proof) (*access.Grant, error) {
 		keys = append(keys, name)
 	}
 	if wait := g.tries.begin(keys...); wait > 0 {
-		return nil, slow(wait)
+		return nil, is, slow(wait)
 	}
-	s, err := g.proven(r, by)
+	s, is, err = g.proven(r, by)
 	switch {
 	case err == nil:
 		g.tries.forgive(true, keys...)
-		return s, nil
+		return s, is, nil
 	case errors.Is(err, access.ErrUnknown):
-		return nil, nobody("%s", wrong[by.way()])
+		return nil, is, nobody("%s", wrong[by.way()])
 	}
 	g.tries.forgive(false, keys...) // it was no guess
 	if p, ok := errors.AsType[*operation.Problem](err); ok {
-		return nil, p
+		return nil, is, p
 	}
-	return nil, away(err)
+	return nil, is, away(err)
 }
 
 // proven is prove; access.ErrUnknown says that the proof is wrong.
-func (g *Guard) proven(r *http.Request, by Proof) (*access.Grant, error) {
+func (g *Guard) proven(r *http.Request, by Proof) (s *access.Grant, is access.Grant, err error) {
 	ctx := r.Context()
 	switch by.way() {
 	case "link":
 		if err := local(r); err != nil {
-			return nil, operation.Refuse(http.StatusForbidden, "a link lets in on this machine only")
+			return nil, is, operation.Refuse(http.StatusForbidden, "a link lets in on this machine only")
 		}
 		l, err := g.o.Store.Remove(ctx, access.Link, access.IDOf(by.Link))
 		if err == nil && g.over(&l) {
 			err = access.ErrUnknown
 		}
-		return &access.Grant{Name: l.Name, Role: l.Role, By: "link"}, err
+		return &access.Grant{Name: l.Name, Role: l.Role, By: "link"}, is, err
 	case "token":
 		if g.o.NoToken {
-			return nil, operation.Refuse(http.StatusForbidden, "nobody logs in by a token here (console.tokens)")
+			return nil, is, operation.Refuse(http.StatusForbidden, "nobody logs in by a token here (console.tokens)")
 		}
 		given := strings.TrimSpace(by.Token)
 		if g.isKey(given) {
-			return &access.Grant{Name: keyName, Role: access.Admin, By: "key", Hash: access.IDOf(keyName + given)}, nil
+			return &access.Grant{Name: keyName, Role: access.Admin, By: "key", Hash: access.IDOf(keyName + given)}, is, nil
 		}
 		t, err := g.token(ctx, given)
 		if err != nil {
-			return nil, err
+			return nil, is, err
 		}
 		g.note(ctx, t)
-		return &access.Grant{Name: t.Name, Role: t.Role, By: "token"}, nil
+		return &access.Grant{Name: t.Name, Role: t.Role, By: "token"}, *t, nil
 	}
 	if g.o.NoPassword {
-		return nil, operation.Refuse(http.StatusForbidden, "nobody logs in by a password here (console.passwords)")
+		return nil, is, operation.Refuse(http.StatusForbidden, "nobody logs in by a password here (console.passwords)")
 	}
 	u, err := g.CheckPassword(ctx, by.Name, by.Password)
-	return &access.Grant{Name: u.Name, Role: u.Role, By: "password"}, err
+	return &access.Grant{Name: u.Name, Role: u.Role, By: "password"}, u, err
 }
 
 // Confirm wants the password of a caller again, before something of their own is changed. Those who

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -138,9 +139,9 @@ func (g *Guard) Enter(w http.ResponseWriter, r *http.Request, by Proof) (caller.
 		return caller.Caller{}, err
 	}
 	var who caller.Caller
-	s, err := g.prove(r, by)
+	s, is, err := g.prove(r, by)
 	if err == nil {
-		who, err = g.begin(w, r, s)
+		who, err = g.begin(w, r, s, is)
 	}
 	if err != nil {
 		g.tell(r, Login{Who: caller.Caller{Name: by.claims(), Via: by.way(), From: g.from(r)}, Err: err})
@@ -169,8 +170,8 @@ func errNoSessions() error {
 	return operation.Refuse(http.StatusForbidden, "this instance has no database that keeps sessions")
 }
 
-// begin begins a session, in place of one that the request had.
-func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (who caller.Caller, err error) {
+// begin begins a session, in place of one that the request had, of who proved to be the user or the token is.
+func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant, is access.Grant) (who caller.Caller, err error) {
 	ctx := r.Context()
 	if old := g.cookie(r); old != "" {
 		if _, err := g.o.Store.Remove(ctx, access.Session, access.IDOf(old)); err != nil && !errors.Is(err, access.ErrUnknown) {
@@ -190,6 +191,12 @@ func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (
 	if s.Until, err = g.endOf(ctx, s, now); err == nil {
 		err = g.o.Store.Add(ctx, *s)
 	}
+	if err == nil {
+		err = g.stayed(ctx, s, is)
+	}
+	if errors.Is(err, access.ErrUnknown) {
+		return who, nobody("your access was changed while you logged in: log in again")
+	}
 	if err != nil {
 		return who, away(err)
 	}
@@ -197,6 +204,23 @@ func (g *Guard) begin(w http.ResponseWriter, r *http.Request, s *access.Grant) (
 	who, err = of(s, s.By, g.from(r))
 	who.Session, who.Entered = s.ID[:access.ShortID], s.Entered
 	return who, err
+}
+
+// stayed says whether the user or the token that a session is of is as it was when that was proved:
+// access.ErrUnknown where not. A change meanwhile ended the sessions that there were, and not this one,
+// which is ended here.
+func (g *Guard) stayed(ctx context.Context, s *access.Grant, is access.Grant) error {
+	if is.Kind == "" {
+		return nil
+	}
+	now, err := g.o.Store.Get(ctx, is.Kind, is.ID)
+	if err == nil && now.Role == is.Role && now.Hash == is.Hash {
+		return nil
+	}
+	if _, gone := g.o.Store.Remove(ctx, access.Session, s.ID); err == nil {
+		err = cmp.Or(gone, access.ErrUnknown)
+	}
+	return err
 }
 
 // Leave implements Gate.

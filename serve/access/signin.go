@@ -161,7 +161,7 @@ func (g *Guard) Finish(w http.ResponseWriter, r *http.Request, name string) (str
 	}
 	if err == nil {
 		var in caller.Caller
-		if in, err = g.begin(w, r, s); err == nil {
+		if in, err = g.begin(w, r, s, access.Grant{}); err == nil {
 			who = in
 		}
 	}
