@@ -117,7 +117,7 @@ func (k *kept) refused() bool {
 	return json.Unmarshal(k.Body, &p) == nil && p.Done == nil
 }
 
-// entryOf is the entry of a request's key, with a fingerprint of all that it asks. The body is read.
+// entryOf is the entry of a request's key, with a fingerprint of all that it asks, and of who does. The body is read.
 func (a *API) entryOf(w http.ResponseWriter, r *http.Request, most int64) (*ledger.Entry, error) {
 	keys := r.Header.Values(operation.IdempotencyKey)
 	key := keys[0]
@@ -134,7 +134,8 @@ func (a *API) entryOf(w http.ResponseWriter, r *http.Request, most int64) (*ledg
 		return nil, operation.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	print := sha256.Sum256(slices.Concat([]byte(strings.Join([]string{r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get(operation.IfMatch), caller.From(r.Context()).Rights.String(), ""}, "\n")), body))
+	who := caller.From(r.Context())
+	print := sha256.Sum256(slices.Concat([]byte(strings.Join([]string{r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get(operation.IfMatch), who.Name, who.Rights.String(), ""}, "\n")), body))
 	return &ledger.Entry{Key: key, Print: print[:]}, nil
 }
 

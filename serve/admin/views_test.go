@@ -176,6 +176,15 @@ func TestAViewIsSavedOnceForItsKeyAndTheTrailHasIt(t *testing.T) {
 	}
 }
 
+func TestAKeyIsOfWhoSendsIt(t *testing.T) {
+	d := withViews(t)
+	d.good(d.by("ada viewer", "POST", saving("a", "/console/dead"), operation.IdempotencyKey, "k"))
+	refused(t, d.by("bob viewer", "POST", saving("a", "/console/dead"), operation.IdempotencyKey, "k"), 422, "another request")
+	if d.good(d.by("bob viewer", "POST", saving("a", "/console/dead"), operation.IdempotencyKey, "l")); len(d.sees("bob viewer")) != 1 {
+		t.Error("what he saved is not there")
+	}
+}
+
 func TestWhoComesAfterSomebodyOfTheirNameSeesNothingOfTheirs(t *testing.T) {
 	d := withViews(t)
 	d.addUser("root", "admin")
