@@ -185,7 +185,7 @@ func (a *API) unseen(ctx context.Context, q *api.OperationStart) (string, error)
 	if err != nil {
 		return "", err
 	}
-	if p.Count > q.ExpectAtMost || p.AtLeast && q.Max == 0 && q.ExpectAtMost <= countedMost {
+	if p.Count > q.ExpectAtMost || p.AtLeast && (q.Max == 0 || q.Max > q.ExpectAtMost) { // or nobody knows
 		more := ""
 		if p.AtLeast {
 			more = " or more"
