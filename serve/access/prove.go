@@ -101,22 +101,22 @@ func (g *Guard) proven(r *http.Request, by Proof) (s *access.Grant, is access.Gr
 	return &access.Grant{Name: u.Name, Role: u.Role, By: "password"}, u, err
 }
 
-// Confirm wants the password of a caller again, before something of their own is changed. Those who
-// try many are delayed as at the login.
-func (g *Guard) Confirm(ctx context.Context, who caller.Caller, password string) error {
+// Confirm wants the password of a caller again, before something of their own is changed, and returns the
+// user as it is then. Those who try many are delayed as at the login.
+func (g *Guard) Confirm(ctx context.Context, who caller.Caller, password string) (u access.Grant, err error) {
 	name := "of " + who.Name
 	if wait := g.tries.begin(name); wait > 0 {
-		return slow(wait)
+		return u, slow(wait)
 	}
-	_, err := g.CheckPassword(ctx, who.Name, password)
+	u, err = g.CheckPassword(ctx, who.Name, password)
 	if errors.Is(err, access.ErrUnknown) {
-		return operation.Refuse(http.StatusForbidden, "the old password is wrong")
+		return u, operation.Refuse(http.StatusForbidden, "the old password is wrong")
 	}
 	g.tries.forgive(false, name)
 	if _, ok := errors.AsType[*operation.Problem](err); err == nil || ok {
-		return err
+		return u, err
 	}
-	return away(err)
+	return u, away(err)
 }
 
 func slow(wait time.Duration) *operation.Problem {

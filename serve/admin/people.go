@@ -115,21 +115,29 @@ func (a *API) setMyPassword(ctx context.Context, q *api.MyPassword) (out api.Me,
 	if who.Via != "password" {
 		return out, operation.Refuse(http.StatusConflict, "%s came in by %s and has no password to change: who logs in by name and password has one", who.Name, who.Via)
 	}
-	if err := a.guard.Confirm(ctx, who, q.Body.Old); err != nil {
+	is, err := a.guard.Confirm(ctx, who, q.Body.Old)
+	if err != nil {
 		return out, err
 	}
-	if err := a.setPassword(ctx, who.Name, q.Body.New, who.Session); err != nil {
+	if err := a.setPassword(ctx, who.Name, is.Hash, q.Body.New, who.Session); err != nil {
 		return out, err
 	}
 	return a.me(ctx, nil)
 }
 
-func (a *API) setPassword(ctx context.Context, name, password, keep string) error {
+// setPassword gives a user another password in place of the one that has a hash; empty: of any.
+func (a *API) setPassword(ctx context.Context, name, was, password, keep string) error {
 	hash, err := a.guard.Hash(ctx, name, password)
 	if err != nil {
 		return err
 	}
-	_, err = a.People.Store.Change(ctx, state.User, name, state.Change{Keep: keep, Do: func(g *state.Grant) error { g.Hash = hash; return nil }})
+	_, err = a.People.Store.Change(ctx, state.User, name, state.Change{Keep: keep, Do: func(g *state.Grant) error {
+		if was != "" && g.Hash != was {
+			return operation.Refuse(http.StatusConflict, "the password was changed meanwhile, and is left as it is")
+		}
+		g.Hash = hash
+		return nil
+	}})
 	return known(err)
 }
 
@@ -184,7 +192,7 @@ func (a *API) setUserPassword(ctx context.Context, q *api.UserPassword) (out api
 	if who := caller.From(ctx); who.Name == q.User {
 		keep = who.Session
 	}
-	if err := a.setPassword(ctx, q.User, q.Body.Password, keep); err != nil {
+	if err := a.setPassword(ctx, q.User, "", q.Body.Password, keep); err != nil {
 		return out, err
 	}
 	g, err := a.People.Store.Get(ctx, state.User, q.User)

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/tidemill/tidemill/serve/admin"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/caller"
+	state "github.com/tidemill/tidemill/state/access"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
 )
 
@@ -146,6 +148,34 @@ func TestOnesOwnPassword(t *testing.T) {
 	}
 	if last != http.StatusTooManyRequests {
 		t.Errorf("who goes on guessing is answered %d", last)
+	}
+}
+
+// overtaken lets somebody else change a user just before a change of it.
+type overtaken struct {
+	state.Store
+	by func(*state.Grant)
+}
+
+func (o *overtaken) Change(ctx context.Context, kind state.Kind, id string, c state.Change) (state.Grant, error) {
+	if by := o.by; kind == state.User && by != nil {
+		o.by = nil
+		if g, err := o.Store.Change(ctx, kind, id, state.Change{Do: func(g *state.Grant) error { by(g); return nil }}); err != nil {
+			return g, err
+		}
+	}
+	return o.Store.Change(ctx, kind, id, c)
+}
+
+func TestAPasswordThatAnAdminGivesMeanwhileStays(t *testing.T) {
+	store := &overtaken{Store: tableaccess.Memory()}
+	d := newDesk(t, admin.Parts{Config: constant(loaded(t)), People: access.Options{Store: store, Cost: access.Cost{KiB: 64, Passes: 1}}})
+	d.addUser("ada", "viewer")
+	ada := d.enter(access.Proof{Name: "ada", Password: phrase})
+	store.by = func(g *state.Grant) { g.Hash = "of another one" }
+	refused(t, d.as(ada, "POST", "me/password", fmt.Sprintf(`{"old": %q, "new": "another long phrase"}`, phrase)), 409, "was changed meanwhile")
+	if g, err := store.Get(t.Context(), state.User, "ada"); err != nil || g.Hash != "of another one" {
+		t.Errorf("the password is %q, %v", g.Hash, err)
 	}
 }
 
