@@ -101,3 +101,18 @@ func TestShortListingsHavePages(t *testing.T) {
 		t.Fatal(got)
 	}
 }
+
+// Also without an Idempotency-Key, of what the trail has and of what only reads.
+func TestAFormHasItsBound(t *testing.T) {
+	operates(t, func(d *bulkDesk) {
+		for _, path := range []string{"dead/delete?dry_run=true", "operations/preview?what=dead.delete"} {
+			for size, want := range map[int]int{operation.MaxForm - 100: 200, operation.MaxForm: 413} {
+				w, r := httptest.NewRecorder(), request(http.MethodPost, admin.Prefix+path, "id="+strings.Repeat("a", size))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				if d.api.ServeHTTP(w, r); w.Code != want {
+					t.Errorf("%s of %d bytes is answered %d %.200s, want %d", path, size, w.Code, w.Body, want)
+				}
+			}
+		}
+	})
+}

@@ -88,8 +88,7 @@ func (a *API) trailed(w http.ResponseWriter, r *http.Request, d *operation.Descr
 		return do(w, r)
 	}
 	if d.Body() == nil {
-		if err := r.ParseForm(); err != nil { // it is said once only
-			err = operation.Refuse(http.StatusBadRequest, "%v", err)
+		if err := operation.ReadForm(w, r); err != nil { // it is said once only
 			a.wrote(r, a.entryFor(r, d), endOf(r.Context(), d, 0, err))
 			return err
 		}

@@ -22,9 +22,9 @@ import (
 // read makes a request of what came. Somebody who writes a parameter wrong would be shown more than was
 // meant, or change more: it is refused.
 func (d *Description) read(w http.ResponseWriter, r *http.Request, into reflect.Value) error {
-	given, err := d.given(r)
+	given, err := d.given(w, r)
 	if err != nil {
-		return Refuse(http.StatusBadRequest, "%v", err)
+		return err
 	}
 	names := d.names()
 	if name, is := Unknown(given, names); is {
@@ -123,12 +123,30 @@ func Request(d *Description, fields url.Values, body io.Reader) (q any, err erro
 }
 
 // given are the parameters of a request: those of the URL, and of the form of a change.
-func (d *Description) given(r *http.Request) (url.Values, error) {
+func (d *Description) given(w http.ResponseWriter, r *http.Request) (url.Values, error) {
 	if d.Method == http.MethodPost && d.Body() == nil {
-		err := r.ParseForm()
+		err := ReadForm(w, r)
 		return r.Form, err
 	}
-	return url.ParseQuery(r.URL.RawQuery)
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		err = Refuse(http.StatusBadRequest, "%v", err)
+	}
+	return given, err
+}
+
+// ReadForm reads the form of a change, of MaxForm bytes at most, into r.Form; once.
+func ReadForm(w http.ResponseWriter, r *http.Request) error {
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, MaxForm)
+	}
+	err := r.ParseForm()
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return Refuse(http.StatusRequestEntityTooLarge, "the form is larger than %d MiB: choose less at a time", MaxForm>>20)
+	} else if err != nil {
+		return Refuse(http.StatusBadRequest, "%v", err)
+	}
+	return nil
 }
 
 // set reads the texts of a parameter into its field.
