@@ -167,7 +167,12 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return g.pool.RoundTrip(r)
+	answer, err := g.pool.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusSwitchingProtocols { // nobody asked for that, and such a body obeys no deadline
+		_ = answer.Body.Close()
+		answer.Body = http.NoBody
+	}
+	return answer, err
 }
 
 // Close ends idle connections; those in use end with their request.
