@@ -24,7 +24,7 @@ func (b Breaker) Check() error {
 	switch {
 	case b.Fails < 0, b.Volume < 0, b.Probes < 0, b.Closes < 0, b.Open < 0, b.Window < 0:
 		return fmt.Errorf("breaker: a number below zero in %+v", b)
-	case b.Rate < 0 || b.Rate > 1:
+	case !(b.Rate >= 0 && b.Rate <= 1): // what is no number is not
 		return fmt.Errorf("breaker: rate %v: want a share from 0 to 1", b.Rate)
 	}
 	return nil

@@ -13,7 +13,7 @@ type Limiter struct {
 
 // Check refuses invalid settings.
 func (l Limiter) Check() error {
-	if l.Rate < 0 || l.Burst < 0 {
+	if !(l.Rate >= 0) || l.Burst < 0 {
 		return fmt.Errorf("limiter: a number below zero in %+v", l)
 	}
 	return nil

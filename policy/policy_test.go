@@ -78,7 +78,7 @@ func TestRetryNeverOverflows(t *testing.T) {
 }
 
 func TestRetryRefusesNonsense(t *testing.T) {
-	for _, r := range []policy.Retry{{Base: -1}, {Max: -1}, {Factor: -1}, {Factor: .5}, {Spread: 2}, {Spread: -.1}, {Tries: -1}} {
+	for _, r := range []policy.Retry{{Base: -1}, {Max: -1}, {Factor: -1}, {Factor: .5}, {Factor: math.NaN()}, {Spread: 2}, {Spread: -.1}, {Spread: math.NaN()}, {Tries: -1}} {
 		if r.Check() == nil {
 			t.Errorf("%+v was taken", r)
 		}
@@ -355,13 +355,13 @@ func TestCoolDownHasJitter(t *testing.T) {
 
 func TestBreakerRefusesNonsense(t *testing.T) {
 	for _, b := range []policy.Breaker{{Fails: -1}, {Rate: 50}, {Rate: -1}, {Open: -1}, {Probes: -1},
-		{Volume: -1}, {Closes: -1}, {Window: -1}, {Rate: 1.01}} {
+		{Volume: -1}, {Closes: -1}, {Window: -1}, {Rate: 1.01}, {Rate: math.NaN()}} {
 		if b.Check() == nil {
 			t.Errorf("%+v was taken", b)
 		}
 	}
-	if (policy.Limiter{Rate: -1}).Check() == nil {
-		t.Error("a limit below zero was taken")
+	if (policy.Limiter{Rate: -1}).Check() == nil || (policy.Limiter{Rate: math.NaN()}).Check() == nil {
+		t.Error("a limit below zero was taken, or one that is no number")
 	}
 	if (policy.Limiter{Burst: -1}).Check() == nil {
 		t.Error("a burst below zero was taken")

@@ -111,9 +111,9 @@ func (r Retry) Check() error {
 	switch {
 	case r.Base < 0 || r.Max < 0:
 		return errors.New("retry: a wait below zero")
-	case r.Factor < 0 || r.Factor > 0 && r.Factor < 1:
+	case r.Factor != 0 && !(r.Factor >= 1): // nor what is no number
 		return fmt.Errorf("retry: factor %v makes waits shorter: want 0 (linear), 1 (constant) or more", r.Factor)
-	case r.Spread < 0 || r.Spread > 1:
+	case !(r.Spread >= 0 && r.Spread <= 1):
 		return fmt.Errorf("retry: spread %v: want 0 to 1", r.Spread)
 	case r.Tries < 0 && r.Base == 0:
 		return errors.New("retry for ever needs a base, or it would never rest")

@@ -232,11 +232,7 @@ func (s *System) begin(ctx context.Context) error {
 func (s *System) setUp(ctx context.Context, t *target, tenants map[string]queue.Limit) error {
 	_, err := s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
 		q.Completed, q.Failed, q.Ordered, q.Max = s.o.Kept, s.o.Kept, t.Ordered, unbounded
-		limit := queue.Limit{AtOnce: t.AtOnce}
-		if rate := t.Limiter; rate.Rate > 0 {
-			limit.PerSecond, limit.Burst = rate.Rate*float64(t.Items), max(rate.Burst, 1)*t.Items
-		}
-		q.Configure(queue.Configured{Limit: limit, Tenants: tenants})
+		q.Configure(queue.Configured{Limit: t.Limit, Tenants: tenants})
 	})
 	if err != nil {
 		return fmt.Errorf("set up queue %s: %w", t.queue, err)

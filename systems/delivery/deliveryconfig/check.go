@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/state/project"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/delivery/event"
 	"github.com/tidemill/tidemill/systems/delivery/partner"
 )
@@ -64,6 +65,9 @@ func (s *Site) check(before []Site) error {
 		return fmt.Errorf("site %s: consent %q is neither send nor skip", s.ID, s.Consent)
 	case s.Daily < 0 || s.AtOnce < 0 || s.PerSecond < 0:
 		return fmt.Errorf("site %s: a limit below zero", s.ID)
+	}
+	if err := (&queue.Settings{Tenant: s.Limit()}).Check(); err != nil {
+		return fmt.Errorf("site %s: %w", s.ID, err)
 	}
 	for _, o := range s.Origins {
 		if !originForm.MatchString(o) {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemill/tidemill/internal/urlsecret"
 	"github.com/tidemill/tidemill/policy"
 	"github.com/tidemill/tidemill/sink/httpsink"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Env is what a partner needs to be built. Only Secret is required, and only if there are
@@ -57,7 +58,7 @@ type Built struct {
 	Queue      Queue
 	OffAfter   time.Duration // how long it may fail before it is switched off; 0: any time
 	Workers    int           // most requests at once; 0: the system's choice
-	AtOnce     int           // most events in flight, of all instances; 0: no limit
+	Limit      queue.Limit   // of its queue
 	Ordered    bool
 	Lease      time.Duration // 0: the queue's own
 	Once       Once
@@ -131,7 +132,7 @@ func (p Partner) build(e *Env) (*Built, error) {
 		return nil, err
 	}
 	return &Built{Name: p.Name, Sink: sink, Retry: p.Retry(), Limiter: p.Limiter(), Items: max(p.Batch.Items, 1), Idempotent: o.Idempotent,
-		Route: route, Breaker: p.Breaker.Policy(), Queue: p.Queue, OffAfter: p.SwitchedOffAfter(), Workers: p.Workers, AtOnce: p.AtOnce, Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
+		Route: route, Breaker: p.Breaker.Policy(), Queue: p.Queue, OffAfter: p.SwitchedOffAfter(), Workers: p.Workers, Limit: p.Limit(), Ordered: p.Ordered, Lease: p.Lease, Once: p.Once, guard: guard}, nil
 }
 
 // options makes the sink's options.

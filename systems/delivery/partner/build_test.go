@@ -1,6 +1,7 @@
 package partner_test
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,11 @@ func TestBuildRefusesNonsense(t *testing.T) {
 		{"a missing setting in a header", partner.Partner{Name: "a", Endpoint: "https://example.com", Headers: map[string]string{"A": "{x}"}}, "settings.x is missing"},
 		{"a bad network", partner.Partner{Name: "a", Endpoint: "https://example.com", AllowPrivate: []string{"10.0.0.1"}}, "allowPrivate"},
 		{"a negative limit", partner.Partner{Name: "a", Endpoint: "https://example.com", RateLimit: partner.RateLimit{Requests: -1}}, "rateLimit"},
+		{"more than a queue hands out", partner.Partner{Name: "a", Endpoint: "https://example.com", RateLimit: partner.RateLimit{Requests: 20_000}, Batch: partner.Batch{Items: 100, Head: "[", Tail: "]"}}, "a second"},
+		{"less than a queue hands out", partner.Partner{Name: "a", Endpoint: "https://example.com", RateLimit: partner.RateLimit{Requests: 1, Window: 100_000_000}}, "too little"},
+		{"a breaker's rate that is no number", partner.Partner{Name: "a", Endpoint: "https://example.com", Breaker: partner.Breaker{Rate: math.NaN()}}, "rate NaN"},
+		{"a jitter that is no number", partner.Partner{Name: "a", Endpoint: "https://example.com", Waits: partner.Waits{Jitter: math.NaN()}}, "spread NaN"},
+		{"a first wait above the longest", partner.Partner{Name: "a", Endpoint: "https://example.com", Waits: partner.Waits{Base: 5 * time.Minute}}, "base 5m0s is longer than max 1m4s"},
 		{"a long time-out", partner.Partner{Name: "a", Endpoint: "https://example.com", Timeout: time.Hour}, "timeout"},
 		{"many without an envelope", partner.Partner{Name: "a", Endpoint: "https://example.com", Batch: partner.Batch{Items: 2}}, "envelope"},
 		{"results without a list", partner.Partner{Name: "a", Endpoint: "https://example.com", Items: partner.Items{Failed: "true"}}, "no list"},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/policy"
+	"github.com/tidemill/tidemill/state/queue"
 )
 
 // Partner describes a destination. With a Preset, what is set here replaces what the preset
@@ -222,6 +223,16 @@ func (p Partner) Limiter() policy.Limiter {
 	return policy.Limiter{Rate: float64(p.RateLimit.Requests-burst+1) / float64(max(p.RateLimit.Window, 1)), Burst: burst}
 }
 
+// Limit is how much of the partner's queue is handed out: a request may have several messages.
+func (p Partner) Limit() queue.Limit {
+	l := queue.Limit{AtOnce: p.AtOnce}
+	if rate := p.Limiter(); rate.Rate > 0 {
+		items := max(p.Batch.Items, 1)
+		l.PerSecond, l.Burst = rate.Rate*float64(items), rate.Burst*items
+	}
+	return l
+}
+
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // check refuses nonsense that shows without expressions, URLs or secrets.
@@ -270,10 +281,14 @@ func (p *Partner) check() error {
 	if err := p.Queue.check(); err != nil {
 		return err
 	}
-	for _, c := range []interface{ Check() error }{p.Breaker.Policy(), p.Retry()} {
+	retry := p.Retry()
+	for _, c := range []interface{ Check() error }{p.Breaker.Policy(), retry, &queue.Settings{Limit: p.Limit()}} {
 		if err := c.Check(); err != nil {
 			return err
 		}
+	}
+	if p.Waits.Base > retry.Max {
+		return fmt.Errorf("retry: base %v is longer than max %v, and no wait is longer than that", p.Waits.Base, retry.Max)
 	}
 	for _, need := range p.Needs {
 		if !slices.ContainsFunc(strings.Split(need, "|"), func(name string) bool { return p.Settings[name] != "" }) {
