@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,7 +17,8 @@ import (
 //
 //	{"records":120,"others":0,"groups":[{"by":{"actor1CountryCode":"USA"},"count":70,"of":{"avgTone":{"count":70,"sum":-91.5,"min":-9.1,"max":4}}}, …]}
 //
-// Groups are sorted by their count, the largest first.
+// Groups are sorted by their count, the largest first. A value with which a sum would be no number any
+// more is left out of it.
 type Aggregate struct {
 	ID  string      // the processor's name; empty: aggregate
 	Of  record.Kind // the kind of records that are counted
@@ -109,6 +111,9 @@ func (w *aggregateWorker) Page(_ context.Context, items []*Item) error {
 				continue
 			}
 			s := g.sums[i]
+			if math.IsInf(s.Sum+x, 0) { // JSON has no infinity, and the batch's result would be lost with it
+				continue
+			}
 			if s.Count == 0 || x < s.Min {
 				s.Min = x
 			}

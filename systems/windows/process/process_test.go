@@ -196,6 +196,18 @@ func TestAggregateOverPages(t *testing.T) {
 	}
 }
 
+// TestSumsStayNumbers holds that a batch has its result whatever its numbers add up to: JSON has no
+// infinity.
+func TestSumsStayNumbers(t *testing.T) {
+	r := chain(t, made(t)(process.Aggregate{Of: record.Event, Sum: []string{"avgTone"}}.New())).Begin("b")
+	page(t, r, ev(1, `"avgTone":1e308`), ev(2, `"avgTone":1e308`), ev(3, `"avgTone":-1`))
+	got, err := r.End(t.Context())
+	const want = `{"records":3,"others":0,"groups":[{"by":{},"count":3,"of":{"avgTone":{"count":2,"sum":1e+308,"min":-1,"max":1e+308}}}]}`
+	if err != nil || len(got) != 1 || string(got[0].Value) != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestDedupOverPages(t *testing.T) {
 	r := chain(t, made(t)(process.Dedup{Of: record.Mention, By: []string{"mentionIdentifier"}}.New())).Begin("b")
 	page(t, r, me(1, `"mentionIdentifier":"a"`))
