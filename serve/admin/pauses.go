@@ -33,7 +33,7 @@ func (a *API) endPauses(ctx context.Context, queues []queue.Standing, now time.T
 		resumed := false
 		_, err := a.Queues.Set(ctx, q.Queue, func(s *queue.Settings) {
 			if resumed = over(s); resumed { // it was not paused anew
-				s.Paused, s.PausedUntil = false, time.Time{}
+				s.EndPause()
 			}
 		})
 		if err != nil {

@@ -155,6 +155,9 @@ func (s Settings) Version() string {
 	return wire.Fingerprint(b)
 }
 
+// EndPause ends a pause whose time is over. A queue that is switched off stays paused.
+func (s *Settings) EndPause() { s.Paused, s.PausedUntil = !s.Off.IsZero(), time.Time{} }
+
 // LimitOf is the limit of a tenant.
 func (s *Settings) LimitOf(tenant string) Limit {
 	if l, ok := s.Tenants[tenant]; ok {

@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -305,6 +306,37 @@ func TestACircuitIsOpenedByHand(t *testing.T) {
 			t.Errorf("after its time: %+v", p)
 		}
 	})
+}
+
+// TestACircuitThatOpensEndsNoPause holds that a time for which a partner is left alone, when it is over,
+// ends neither a pause without an end nor that somebody has switched the partner off.
+func TestACircuitThatOpensEndsNoPause(t *testing.T) {
+	for name, shut := range map[string]func(w *world) error{
+		"switched off": func(w *world) error { return w.sys.SwitchOff(context.Background(), "p") },
+		"switched off, and its queue paused for a time": func(w *world) error {
+			err := w.sys.SwitchOff(context.Background(), "p")
+			_, err2 := w.queues.Set(context.Background(), delivery.QueueOf("p"), func(q *queue.Settings) { q.PausedUntil = time.Now().Add(time.Minute) })
+			return errors.Join(err, err2)
+		},
+		"paused": func(w *world) error {
+			_, err := w.queues.Set(context.Background(), delivery.QueueOf("p"), func(q *queue.Settings) { q.Paused = true })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, delivery.Options{}, []partner.Partner{to("p")}, func(w *world) {
+				rest(time.Second)
+				if err := errors.Join(shut(w), w.sys.OpenCircuit(context.Background(), "p", time.Minute)); err != nil {
+					t.Fatal(err)
+				}
+				before := health(w, "p")
+				rest(2 * time.Minute)
+				if h := health(w, "p"); !h.Paused || !h.Off.Equal(before.Off) {
+					t.Errorf("it was %+v, and is %+v", before, h)
+				}
+			})
+		})
+	}
 }
 
 func TestNewRefusesNonsense(t *testing.T) {

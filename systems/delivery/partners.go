@@ -117,7 +117,8 @@ func (s *System) shut(ctx context.Context, t *target) (time.Time, error) {
 }
 
 // OpenCircuit leaves a partner alone for a time (0: a minute), in all instances. Its jobs wait
-// in its paused queue and count no try. So do its dead letters being replayed meanwhile.
+// in its paused queue and count no try. So do its dead letters being replayed meanwhile. A queue that
+// is paused without an end, as that of a partner that is switched off, stays so.
 func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duration) error {
 	t, err := s.find(partner)
 	if err != nil {
@@ -127,7 +128,9 @@ func (s *System) OpenCircuit(ctx context.Context, partner string, d time.Duratio
 		d = time.Minute
 	}
 	_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-		q.Paused, q.PausedUntil = true, queue.Millis(s.o.Now().Add(d))
+		if !q.Paused || !q.PausedUntil.IsZero() {
+			q.Paused, q.PausedUntil = true, queue.Millis(s.o.Now().Add(d))
+		}
 	})
 	return err
 }
@@ -184,8 +187,8 @@ func (s *System) obey(ctx context.Context) error {
 			continue
 		}
 		_, err = s.p.Queues.Set(ctx, t.queue, func(q *queue.Settings) {
-			if !s.o.Now().Before(q.PausedUntil) { // it was not opened anew
-				goOn(q)
+			if !q.PausedUntil.IsZero() && !s.o.Now().Before(q.PausedUntil) { // it was not opened anew
+				q.EndPause()
 			}
 		})
 		if err != nil {
