@@ -44,7 +44,7 @@ func (h *Handler) Accept(ctx context.Context, project uuid.UUID, events [][]byte
 			t.Refused = append(t.Refused, r.Error())
 			continue
 		}
-		m.Checked = true // by decoding it
+		m.Checked, m.Sum = true, event.SumOf(raw) // by decoding it
 		if m.Event = e.ID; e.Derived {
 			m.Event = h.o.NewID()
 		}

@@ -139,6 +139,7 @@ func (x *exchange) judge(m event.Meta, most int) {
 	m.Clock.Together(b.times, x.batch.received)
 	for i, t := range b.times {
 		m.Event, m.At, m.Order, m.Beyond = b.names[i], t.At, t.Order, t.Beyond != ""
+		m.Sum = event.SumOf(b.jobs[i].Payload)
 		at := len(b.bytes)
 		b.bytes = m.Append(b.bytes)
 		b.fields = append(b.fields, tidemill.Field{Name: x.h.metaHeader, Value: b.bytes[at:len(b.bytes):len(b.bytes)]})

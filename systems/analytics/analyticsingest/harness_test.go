@@ -219,7 +219,7 @@ func TestEventsReachTheQueueAsReceived(t *testing.T) {
 	}
 	m := d.meta(0)
 	wantMeta := event.Meta{Format: event.Native, Checked: true, Project: goodProject, Event: uuid.MustParse(id1), Received: received,
-		At: received, Order: m.Order, IP: "192.0.2.1", Agent: "Mozilla/5.0"}
+		At: received, Order: m.Order, Sum: event.SumOf(j.Payload), IP: "192.0.2.1", Agent: "Mozilla/5.0"}
 	if m != wantMeta {
 		t.Errorf("meta\n%+v\nwant\n%+v", m, wantMeta)
 	}

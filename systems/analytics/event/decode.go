@@ -49,6 +49,7 @@ func DecodeMessage(msg *tidemill.Message, clock Clock, e *Event) error {
 			return err
 		}
 	}
+	m.Checked = m.Checked && (m.Sum == 0 || m.Sum == SumOf(msg.Payload)) // else they were edited
 	m.Clock = clock
 	if m.Received.IsZero() {
 		m.Received = msg.Time

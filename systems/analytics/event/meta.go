@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill"
@@ -29,6 +30,7 @@ type Meta struct {
 	Format   Format
 	Import   bool      // times are kept as given
 	Checked  bool      // the endpoint has checked that the bytes are one JSON value
+	Sum      uint64    // with Checked: SumOf the bytes that it has checked, which somebody may have edited since; 0: not said
 	Project  uuid.UUID //
 	Event    uuid.UUID // the id that the endpoint gave or found; Nil: derived by Decode
 	Received time.Time // by the server, milliseconds
@@ -82,8 +84,14 @@ func (m *Meta) Append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
+	if m.Checked && m.Sum != 0 { // at the end, where the versions before it do not look
+		b = binary.LittleEndian.AppendUint64(b, m.Sum)
+	}
 	return b
 }
+
+// SumOf tells bytes from others; it is not 0.
+func SumOf(raw []byte) uint64 { return max(xxhash.Sum64(raw), 1) }
 
 // ParseMeta reads what Append wrote.
 func ParseMeta(b []byte) (Meta, error) { return parseMeta(b, nil) }
@@ -120,6 +128,12 @@ func parseMeta(b []byte, w *words) (m Meta, err error) {
 			return bad()
 		}
 		*s, b = w.get(b[n:n+int(v)]), b[n+int(v):]
+	}
+	if m.Checked && len(b) > 0 {
+		if len(b) < 8 {
+			return bad()
+		}
+		m.Sum = binary.LittleEndian.Uint64(b)
 	}
 	return m, nil
 }

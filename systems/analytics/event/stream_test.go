@@ -173,6 +173,33 @@ func TestAMessageThroughADoor(t *testing.T) {
 	}
 }
 
+// TestEditedBytesAreCheckedAgain holds that what the endpoint has checked is not believed of other bytes:
+// an operator may have edited them.
+func TestEditedBytesAreCheckedAgain(t *testing.T) {
+	raw := []byte(`{"event":"a","distinct_id":"u","properties":{"n":1}}`)
+	edited := raw[:len(raw)-1]
+	for _, c := range []struct {
+		sum     uint64
+		payload []byte
+		good    bool
+	}{{SumOf(raw), raw, true}, {SumOf(raw), edited, false}, {SumOf(raw), []byte(`{"event":"b","distinct_id":"u"}`), true}, {0, raw, true}} {
+		m := endpoint(Native)
+		m.Checked, m.Sum = true, c.sum
+		msg := &tidemill.Message{ID: "1", Payload: c.payload, Header: []tidemill.Field{{Name: []byte(MetaHeader), Value: m.Append(nil)}}}
+		if err := DecodeMessage(msg, Clock{}, new(Event)); (err == nil) != c.good || err != nil && tidemill.KindOf(err) != tidemill.Validation {
+			t.Errorf("%s with the sum %d: %v", c.payload, c.sum, err)
+		}
+		if got, err := ParseMeta(m.Append(nil)); err != nil || got != m {
+			t.Errorf("ParseMeta = %+v, %v; want %+v", got, err, m)
+		}
+		if b := m.Append(nil); c.sum != 0 {
+			if _, err := ParseMeta(b[:len(b)-1]); tidemill.KindOf(err) != tidemill.Validation {
+				t.Errorf("a sum that is cut off was taken: %v", err)
+			}
+		}
+	}
+}
+
 func TestAnEventIsUsedAgain(t *testing.T) {
 	e := taken(t, entry("project_id", projectText, "event_name", "$identify", "distinct_id", "u", "anonymous_id", "anon", "ip", "1.2.3.4", "user_properties", `{"a":1}`, "properties", `{"$geoip_disable":true}`))
 	if err := DecodeMessage(entry("project_id", projectText, "event_name", "a", "distinct_id", "u"), Clock{}, e); err != nil {
