@@ -59,8 +59,8 @@ type System struct {
 	// never asked for acknowledgements.
 	Unanswered func() string
 
-	// Decodes says why a replay of a pipeline's dead letters could not read a message. Nil: it reads
-	// whatever there is.
+	// Decodes says why a replay of a pipeline's dead letters, or who works on the queue of that name,
+	// could not read a message. Nil: it reads whatever there is.
 	Decodes func(pipeline string, m *tidemill.Message) error
 }
 

@@ -265,16 +265,16 @@ func only(ctx context.Context, stores []deadletter.Store, f deadletter.Filter, n
 	return found, in, nil
 }
 
-// decodes refuses a payload that a replay of the letter could not read: it would only die again.
-func (a *API) decodes(l *deadletter.Letter, payload []byte) error {
-	m := l.Message
+// decodes refuses a payload that who gets it could not read: a replay of a pipeline's dead letters, where
+// it would only die again, or who works on the jobs of a queue, where it would die or be skipped.
+func (a *API) decodes(who, pipeline string, m tidemill.Message, payload []byte) error {
 	m.Payload = payload
 	for _, s := range a.Systems {
-		if s.Decodes == nil || !a.owns(s.Name, l.Pipeline) {
+		if s.Decodes == nil || !a.owns(s.Name, pipeline) {
 			continue
 		}
-		if err := s.Decodes(l.Pipeline, &m); err != nil {
-			return operation.Refuse(http.StatusUnprocessableEntity, "a replay could not read the new payload, nothing is changed: %v", err)
+		if err := s.Decodes(pipeline, &m); err != nil {
+			return operation.Refuse(http.StatusUnprocessableEntity, "%s could not read the new payload, nothing is changed: %v", who, err)
 		}
 	}
 	return nil
@@ -315,7 +315,7 @@ func (a *API) edit(ctx context.Context, q *api.DeadEdit) (out api.DeadLetter, er
 	if err := operation.CoveredStays(ctx, a.show(l, false), payload); err != nil {
 		return out, err
 	}
-	if err := a.decodes(l, payload); err != nil {
+	if err := a.decodes("a replay", l.Pipeline, l.Message, payload); err != nil {
 		return out, err
 	}
 	if q.IfMatch, err = operation.Seen(ctx, a.show(l, false), q.IfMatch); err != nil {

@@ -179,6 +179,9 @@ func (a *API) editJob(ctx context.Context, q *api.JobEdit) (out api.Job, err err
 	if err := operation.CoveredStays(ctx, a.showJob(j, false), payload); err != nil {
 		return out, err
 	}
+	if err := a.decodes("a worker", j.To, j.Message, payload); err != nil {
+		return out, err
+	}
 	n := queue.Name{Queue: j.To, Tenant: j.Tenant, ID: j.ID}
 	if q.IfMatch, err = operation.Seen(ctx, a.showJob(j, false), q.IfMatch); err != nil {
 		return out, err

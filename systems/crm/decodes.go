@@ -13,8 +13,8 @@ func (s *System) Decodes(pipeline string, m *tidemill.Message) error {
 	if err := event.Decode(m.Payload, &e); err != nil {
 		return err
 	}
-	if pipeline == Queue && (e.ID != m.ID || e.Tenant != m.Tenant) {
-		return tidemill.Fail(tidemill.Validation, "it is event %q of tenant %q; the letter is about event %q of tenant %q", e.ID, e.Tenant, m.ID, m.Tenant)
+	if id := EventOf(m); pipeline == Queue && (e.ID != id || e.Tenant != m.Tenant) {
+		return tidemill.Fail(tidemill.Validation, "it is event %q of tenant %q; the letter, or the job, is about event %q of tenant %q", e.ID, e.Tenant, id, m.Tenant)
 	}
 	return nil
 }

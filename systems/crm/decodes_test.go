@@ -2,6 +2,7 @@ package crm
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidemill/tidemill"
@@ -21,12 +22,19 @@ func TestWhatAReplayCouldRead(t *testing.T) {
 		{Queue, event("e", "club"), true},
 		{Queue, event("f", "club"), false},
 		{Queue, event("e", "other"), false},
+		{Queue + " by a later job", event("e", "club"), true},
+		{Queue + " by a later job", event("replay-e~r", "club"), false},
 		{Queue, []byte(`{"id":"e"}`), false},
 		{Queue, []byte("e"), false},
 		{"crm-bullmq", event("f", "other"), true}, // died before it was decoded
 		{"crm-bullmq", []byte("e"), false},
 	} {
-		err := new(System).Decodes(c.pipeline, &tidemill.Message{ID: "e", Tenant: "club", Payload: c.payload})
+		m := &tidemill.Message{ID: "e", Tenant: "club", Payload: c.payload}
+		pipeline, later := strings.CutSuffix(c.pipeline, " by a later job")
+		if later {
+			m.ID, m.Header = replayName("e", "r"), []tidemill.Field{{Name: []byte(EventHeader), Value: []byte("e")}}
+		}
+		err := new(System).Decodes(pipeline, m)
 		if (err == nil) != c.ok || err != nil && tidemill.KindOf(err) != tidemill.Validation {
 			t.Errorf("%s, %s: %v", c.pipeline, c.payload, err)
 		}
