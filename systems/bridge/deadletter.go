@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,10 @@ func (b *Bridge) letters() (tidemill.DeadLetters, error) {
 	return &deadTopic{b: b, topic: t.text}, nil
 }
 
-// deadTopic publishes the dead. A dead letter that cannot be published leaves its entry
-// pending: the entry comes again, and is tried again then.
+// deadTopic publishes the dead, and then keeps them. A dead letter that cannot be published
+// leaves its entry pending: the entry comes again, and is tried again then. It is not kept
+// before: Has would end the entry, and nobody would publish its letter any more. While letters
+// cannot be kept, they are published again and again.
 type deadTopic struct {
 	b     *Bridge
 	topic string
@@ -35,11 +38,21 @@ type deadTopic struct {
 
 // Put implements tidemill.DeadLetters.
 func (d *deadTopic) Put(ctx context.Context, letters []tidemill.DeadLetter) error {
-	if keep := d.b.p.Keep; keep != nil {
-		if err := keep.Put(ctx, letters); err != nil {
+	failed := d.publish(ctx, letters)
+	if d.b.p.Keep != nil {
+		var err error
+		if failed, err = d.keep(ctx, letters, d.passing(ctx, failed)); err != nil {
 			return err
 		}
 	}
+	if len(failed) > 0 {
+		return &tidemill.Partial{Failed: failed}
+	}
+	return nil
+}
+
+// publish writes the letters to the topic, and returns those that failed.
+func (d *deadTopic) publish(ctx context.Context, letters []tidemill.DeadLetter) []tidemill.Failed {
 	slab := make([]tidemill.Message, len(letters))
 	batch := make([]*tidemill.Message, len(letters))
 	for i := range letters {
@@ -53,10 +66,52 @@ func (d *deadTopic) Put(ctx context.Context, letters []tidemill.DeadLetter) erro
 		return nil
 	}
 	d.b.stats.mqtt.Add(1)
-	if _, ok := errors.AsType[*tidemill.Partial](err); ok {
-		return err
+	if partly, ok := errors.AsType[*tidemill.Partial](err); ok {
+		return partly.Failed
 	}
-	return all(len(letters), err)
+	return all(len(letters), err).Failed
+}
+
+// passing are the failures that can pass. A letter that the broker refuses for good, such as one
+// that is too large for it, is kept without a message.
+func (d *deadTopic) passing(ctx context.Context, failed []tidemill.Failed) []tidemill.Failed {
+	return slices.DeleteFunc(failed, func(f tidemill.Failed) bool {
+		if k := tidemill.KindOf(f.Err); k != tidemill.Validation && k != tidemill.Business {
+			return false
+		}
+		// Logged when the broker refuses a dead letter for good; the letter itself is kept.
+		// To do: correct what the error names, as the broker's largest packet.
+		d.b.o.Log.WarnContext(ctx, "a dead letter is kept without a message: the broker refuses it", "topic", d.topic, "error", f.Err)
+		return true
+	})
+}
+
+// keep keeps the letters, except the failed ones, which were not published. It returns those that
+// were not published or not kept.
+func (d *deadTopic) keep(ctx context.Context, letters []tidemill.DeadLetter, failed []tidemill.Failed) ([]tidemill.Failed, error) {
+	unpublished := make([]bool, len(letters))
+	for _, f := range failed {
+		unpublished[f.Index] = true
+	}
+	var published []tidemill.DeadLetter
+	var at []int // of each in letters
+	for i := range letters {
+		if !unpublished[i] {
+			published, at = append(published, letters[i]), append(at, i)
+		}
+	}
+	if len(published) == 0 {
+		return failed, nil
+	}
+	err := d.b.p.Keep.Put(ctx, published)
+	partly, ok := errors.AsType[*tidemill.Partial](err)
+	if !ok {
+		return failed, err
+	}
+	for _, f := range partly.Failed {
+		failed = append(failed, tidemill.Failed{Index: at[f.Index], Err: f.Err})
+	}
+	return failed, nil
 }
 
 // Has implements tidemill.DeadLetters. A topic cannot be asked: an entry whose settlement was
@@ -84,7 +139,7 @@ func (pending) Has(_ context.Context, _ string, ids []string, _ []tidemill.Mark)
 }
 
 // all says that each of n messages failed.
-func all(n int, err error) error {
+func all(n int, err error) *tidemill.Partial {
 	p := &tidemill.Partial{}
 	for i := range n {
 		p.Failed = append(p.Failed, tidemill.Failed{Index: i, Err: err})
