@@ -50,6 +50,14 @@ type opening struct {
 	profiles *tableprofile.Store[*open.SQLiteTx]
 }
 
+// now is the time by the clock of the options, which With may still set.
+func (o *opening) now() time.Time {
+	if o.options.Now == nil {
+		return time.Now()
+	}
+	return o.options.Now()
+}
+
 // Handle lets do work on the events of a type; patterns such as member.* are types too. It is
 // called with one event at a time, for at most 10 s. The kind of its error says what follows:
 // see package handler.
@@ -103,12 +111,12 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if err != nil {
 		return nil, err
 	}
-	o.log = tableledger.New(log, tableledger.Options{})
+	o.log = tableledger.New(log, tableledger.Options{Now: o.now})
 	profiles, err := sqlitetable.New(ctx, c.file, tableprofile.Spec())
 	if err != nil {
 		return nil, err
 	}
-	if c.profiles, err = tableprofile.New(profiles, profile.Options{}); err != nil {
+	if c.profiles, err = tableprofile.New(profiles, profile.Options{Now: o.now}); err != nil {
 		return nil, err
 	}
 	o.profiles = c.profiles
@@ -132,7 +140,7 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if err != nil {
 		return nil, err
 	}
-	c.System, err = crm.New(crm.Parts{Queues: queues, DeadLetters: c.dead, Log: o.log, Replays: tableledger.New(replays, tableledger.Options{}), Profiles: c.profiles, Handlers: o.handlers}, o.options)
+	c.System, err = crm.New(crm.Parts{Queues: queues, DeadLetters: c.dead, Log: o.log, Replays: tableledger.New(replays, tableledger.Options{Now: o.now}), Profiles: c.profiles, Handlers: o.handlers}, o.options)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,35 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// All of the file goes by one clock: what a clean-up by age deletes was written by it too.
+func TestOneClock(t *testing.T) {
+	now := time.Date(2040, 2, 29, 12, 0, 0, 0, time.UTC)
+	club, err := crm.Open(t.Context(), filepath.Join(t.TempDir(), "club.db"),
+		crm.Attributes("member.*", handler.Mapping{{Attribute: "name", From: "payload.name"}}),
+		crm.With(func(o *rules.Options) { o.Now = func() time.Time { return now } }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer club.Close()
+	if _, err := club.Accept(t.Context(), fmt.Appendf(nil, event, 1, "member.created")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, club, 1)
+	p, err := club.Profiles().Find(t.Context(), "club-7", profile.Identity{Kind: profile.Email, Value: "ann@example.com"})
+	if err != nil || !p.Created.Equal(now) || !p.Updated.Equal(now) {
+		t.Errorf("%+v, %v, want it of %v", p, err, now)
+	}
+	n := 0
+	for e, err := range club.Records(t.Context(), rules.RecordFilter{}) {
+		if n++; err != nil || !e.Created.Equal(now) || !e.Completed.Equal(now) {
+			t.Errorf("%+v, %v, want it of %v", e, err, now)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries, want 1", n)
+	}
+}
+
 func TestNonsense(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "club.db")
 	if _, err := crm.Open(t.Context(), path, crm.Attributes("member.*", handler.Mapping{{}})); err == nil {
