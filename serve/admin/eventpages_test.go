@@ -1,6 +1,9 @@
 package admin_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -104,5 +107,26 @@ func TestPagesOfEventsGoOnWhereTheyEndEarly(t *testing.T) {
 	w := httptest.NewRecorder()
 	if api.ServeHTTP(w, request(http.MethodGet, admin.Prefix+"events?"+q.Encode(), "")); w.Code != http.StatusBadRequest {
 		t.Errorf("newest with an order is answered %d", w.Code)
+	}
+}
+
+// A cursor is no secret: who makes one of a key that there is not is told so, and it is nobody else's fault.
+func TestACursorOfNoKeyIsRefused(t *testing.T) {
+	db, err := sqlitedb.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlitedb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := sqlitewarehouse.New(t.Context(), db, sqlitewarehouse.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := over(t, s)
+	for _, path := range []string{"events", "warnings"} {
+		b := append(binary.BigEndian.AppendUint64(nil, uint64(time.Now().Unix())), "nx"...)
+		sum := sha256.Sum256([]byte(string(b) + admin.Prefix + path + "?"))
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, request(http.MethodGet, admin.Prefix+path+"?cursor="+base64.RawURLEncoding.EncodeToString(append(sum[:16:16], b...)), ""))
+		refused(t, w, http.StatusBadRequest, "there is no key")
 	}
 }

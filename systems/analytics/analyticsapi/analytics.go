@@ -155,5 +155,5 @@ func (a *API) warnings(ctx context.Context, q *WarningFilter) (iter.Seq2[Warning
 	ws, err := a.Events.Warnings(ctx, warehouse.WarningFilter{Project: id, Oldest: !q.Back(), After: q.After(), Max: cmp.Or(most, 100)})
 	return answer.Listed(ws, func(n *warehouse.Warning) Warning {
 		return Warning{Type: n.Type, Name: n.Event, Distinct: n.Distinct, Reason: n.Reason, Timestamp: n.At.UTC(), key: n.Key}
-	}), err
+	}), answer.Answerable(err)
 }

@@ -96,7 +96,7 @@ func (a *API) page(ctx context.Context, l warehouse.Listing) iter.Seq2[Event, er
 			err = &operation.Rest{Key: got.Rest}
 		}
 		if err != nil {
-			yield(Event{}, err)
+			yield(Event{}, answer.Answerable(err))
 		}
 	}
 }
