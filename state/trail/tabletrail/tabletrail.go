@@ -79,7 +79,7 @@ func Memory() *Trail[*memorytable.Tx] { return New(memorytable.Alone(Spec())) }
 // begun is what the hash of an entry is made of.
 func begun(e trail.Entry) trail.Entry {
 	e.Seq, e.End = 0, trail.End{}
-	e.At = milli(e.At)
+	e.At = kept(e.At)
 	return e
 }
 
@@ -96,6 +96,15 @@ func milli(t time.Time) time.Time {
 		return t
 	}
 	return t.UTC().Truncate(time.Millisecond)
+}
+
+// kept is a time as it is read back, which hashes are made of: none where a table, or JSON, has no
+// place for it.
+func kept(t time.Time) time.Time {
+	if t = milli(t); t.UnixMilli() == 0 || t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
 }
 
 // cut bounds a text.
@@ -153,7 +162,7 @@ func (t *Trail[Raw]) Begin(ctx context.Context, e trail.Entry) (seq uint64, err 
 // End implements trail.Trail.
 func (t *Trail[Raw]) End(ctx context.Context, seq uint64, end trail.End) error {
 	cut(&end.Detail, &end.Before, &end.After)
-	end.Ended = milli(end.Ended)
+	end.Ended = kept(end.Ended)
 	err := t.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
 		key := keyOf(seq)
 		found, err := tx.Get([]string{head, key})

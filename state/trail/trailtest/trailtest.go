@@ -42,6 +42,7 @@ var cases = []struct {
 	{"a whole trail is checked without a finding", "a false alarm is not believed twice", whole},
 	{"those who write at once make one chain", "all instances share it", together},
 	{"what is expired is not missing", "old entries go, and the rest is proven", expired},
+	{"a clock that is far off is no finding", "a computer may begin in 1970", farOff},
 	{"long texts are cut", "a row must not grow without bounds", long},
 	{"a trail outlives a restart", "its chain goes on", restart},
 	{"an ended context writes nothing", "a stop must not be held up", endedContext},
@@ -259,6 +260,15 @@ func expired(t *testing.T, h Harness) {
 	if c := checked(t, h.Trail); c.First != 5 || c.Entries != 2 {
 		t.Errorf("%+v", c)
 	}
+}
+
+func farOff(t *testing.T, h Harness) {
+	for _, at := range []time.Time{time.UnixMilli(0), time.UnixMilli(1), {}, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		e := entry(0, "ada", "a", "")
+		e.At = at
+		end(t, h.Trail, begin(t, h.Trail, e), trail.End{Outcome: trail.Done, Ended: at})
+	}
+	checked(t, h.Trail)
 }
 
 func long(t *testing.T, h Harness) {
