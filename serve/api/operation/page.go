@@ -114,7 +114,8 @@ func (p *Page) open(of []byte, now time.Time) error {
 }
 
 // A cursor is a sum over what it is of and over the rest, the second when it was made, which way it
-// goes, and a key.
+// goes, and a key. The sum finds a cursor of another listing, and one that was cut. It keeps nobody from
+// making one up: who does reads on from a key of their own in a listing that they may read anyway.
 const (
 	sumBytes   = 16
 	cursorHead = sumBytes + 8 + 1
