@@ -144,11 +144,12 @@ var bomb = sync.OnceValue(func() []byte {
 
 // GzipBomb answers 200 with a gigabyte of zeros, packed.
 func GzipBomb() Step {
+	packed := bomb() // which takes a while, and no request waits for it
 	return func(e *Exchange) {
 		e.W.Header().Set("Content-Encoding", "gzip")
 		e.W.Header().Set("Content-Type", "application/json")
 		for range 64 {
-			if _, err := e.W.Write(bomb()); err != nil {
+			if _, err := e.W.Write(packed); err != nil {
 				return
 			}
 		}
