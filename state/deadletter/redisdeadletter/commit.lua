@@ -54,9 +54,10 @@ if limit > 0 then
   end
 end
 
-local clean -- whether all of the stream is known: then what is written here moves the mark
+-- Whether all of the stream is known: then what is written here moves the mark. It is asked before
+-- anything is written: where the key holds no stream, the script fails here.
+local clean = #redis.call('XRANGE', stream, '(' .. mark, '+', 'COUNT', 1) == 0
 local function append(c)
-  if clean == nil then clean = #redis.call('XRANGE', stream, '(' .. mark, '+', 'COUNT', 1) == 0 end
   local args = {}
   for i = c.from, c.to do args[#args + 1] = ARGV[i] end
   args[#args + 1] = 'seq'

@@ -220,6 +220,23 @@ func TestEntriesOfOtherProgramsAreLetters(t *testing.T) {
 	l.booked(tidemill.Books{Accepted: 4, Settled: tidemill.Count{Delivered: 3}, Pending: 1})
 }
 
+// A stream's name may be that of a key of another program.
+func TestAKeyThatIsNoStreamGetsNothing(t *testing.T) {
+	l := onOne(t)
+	l.do("SET", l.stream, "of another program")
+	letters := []tidemill.DeadLetter{{Pipeline: "p", Kind: tidemill.Partner, Message: &tidemill.Message{ID: "a", Payload: []byte("x")}}}
+	for range 3 {
+		if err := l.Put(t.Context(), letters); err == nil {
+			t.Fatal("a letter was put where no stream is")
+		}
+	}
+	l.do("DEL", l.stream)
+	if err := l.Put(t.Context(), letters); err != nil {
+		t.Fatal(err)
+	}
+	l.booked(tidemill.Books{Accepted: 1, Pending: 1})
+}
+
 func TestManyEntriesOfOthersAreAllFound(t *testing.T) {
 	l := onOne(t)
 	const n = 1234
