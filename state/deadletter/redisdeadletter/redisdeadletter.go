@@ -45,18 +45,19 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/tidemill/tidemill/internal/serverclock"
 	"github.com/tidemill/tidemill/state/deadletter"
 )
 
 // Options tune a store; the zero value is ready to use.
 type Options struct {
-	deadletter.Options
-	Stream   string // empty means events:dlq
-	Pipeline string // of entries that other programs wrote; empty means analytics
+	deadletter.Options        // a nil Now is the server's clock, one for all instances
+	Stream             string // empty means events:dlq
+	Pipeline           string // of entries that other programs wrote; empty means analytics
 }
 
-// Store keeps dead letters in Redis. Any number of instances may share a stream; their
-// clocks must agree to within a small part of the lease.
+// Store keeps dead letters in Redis. Any number of instances may share a stream. Their own
+// clocks need not agree.
 type Store struct {
 	client rueidis.Client
 	o      Options
@@ -70,15 +71,22 @@ var _ deadletter.Store = (*Store)(nil)
 
 // New opens the dead letters of a stream, and finds entries that others wrote to it.
 func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {
+	if client == nil {
+		return nil, errors.New("dead letters in Redis need a connection")
+	}
+	o.Stream, o.Pipeline = cmp.Or(o.Stream, "events:dlq"), cmp.Or(o.Pipeline, "analytics")
+	if o.Now == nil {
+		clock, err := serverclock.Redis(context.WithoutCancel(ctx), client, o.Stream)
+		if err != nil {
+			return nil, fmt.Errorf("open the dead letters of stream %q: %w", o.Stream, err)
+		}
+		o.Now = clock.Now
+	}
 	var err error
 	if o.Options, err = o.Options.WithDefaults(); err != nil {
 		return nil, err
 	}
-	if client == nil {
-		return nil, errors.New("dead letters in Redis need a connection")
-	}
 	s := &Store{client: client, o: o}
-	s.o.Stream, s.o.Pipeline = cmp.Or(o.Stream, "events:dlq"), cmp.Or(o.Pipeline, "analytics")
 	s.prefix = beside(s.o.Stream)
 	s.stream = s.o.Stream
 	s.seq, s.mark, s.ids, s.meta = s.prefix+"seq", s.prefix+"mark", s.prefix+"ids", s.prefix+"meta"

@@ -56,7 +56,7 @@ func (w *wiring) redis(ctx context.Context, b *backends) error {
 		return n > 0, redisconn.Error(err, "ask how long the stream %s is", streams[name])
 	}
 	if b.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim, Now: o.Now}, Pipeline: analytics.Name}); err != nil {
+		Options: deadletter.Options{Max: c.DeadMax, Trim: c.DeadTrim}, Pipeline: analytics.Name}); err != nil {
 		return err
 	}
 	if b.locks, err = redislock.New(client, redislock.Options{}); err != nil {

@@ -70,7 +70,7 @@ func (w *wiring) onRedis(ctx context.Context, s *stores) error {
 		return err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: c.DeadMax, Now: w.Now}, Stream: lettersStream, Pipeline: crm.Queue}); err != nil {
+		Options: deadletter.Options{Max: c.DeadMax}, Stream: lettersStream, Pipeline: crm.Queue}); err != nil {
 		return err
 	}
 	w.Uses = append(w.Uses, fmt.Sprintf("CRM queue: Redis, %s", address))

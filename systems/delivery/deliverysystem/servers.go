@@ -41,7 +41,7 @@ func (w *wiring) onRedis(ctx context.Context, d *stores) error {
 		return err
 	}
 	if d.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: c.DeadMax, Now: w.Now}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
+		Options: deadletter.Options{Max: c.DeadMax}, Stream: "delivery:dlq", Pipeline: delivery.Name}); err != nil {
 		return err
 	}
 	keys, err := redisledger.New(client, redisledger.Options{Name: "keys"})

@@ -47,7 +47,7 @@ func (h *wiring) onRedis(ctx context.Context, s *stores) error {
 		return windowsapi.AdoptedWindows{Batches: done.Batches, Records: done.Records, Lost: done.Lost}, err
 	}
 	if s.letters, err = redisdeadletter.New(ctx, client, redisdeadletter.Options{
-		Options: deadletter.Options{Max: w.DeadMax, Now: h.Now}, Stream: lettersStream, Pipeline: windows.Delivered}); err != nil {
+		Options: deadletter.Options{Max: w.DeadMax}, Stream: lettersStream, Pipeline: windows.Delivered}); err != nil {
 		return err
 	}
 	h.Uses = append(h.Uses, fmt.Sprintf("windows: Redis, %s", address))
