@@ -10,16 +10,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/deadletter/internal/rules"
 	"github.com/tidemill/tidemill/state/internal/leases"
 )
 
 const (
 	receiveMax = 500              // dead letters of one Receive
-	longest    = 10 * time.Second // of one wait; then a source looks again, woken or not
+	answer     = 10 * time.Second // how much longer than a wait its answer may take
 )
 
 // source hands out the replaying dead letters of one pipeline.
@@ -69,19 +68,12 @@ func (c *source) Receive(ctx context.Context, into []*tidemill.Message) (int, er
 
 // wait blocks until a wake newer than since, or for d.
 func (c *source) wait(ctx context.Context, d time.Duration, since string) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	ms := max(1, min(d, longest).Milliseconds()) // 0 would be for ever
-	b := c.s.client.B()
-	err := c.s.client.Do(ctx, b.Xread().Count(1).Block(ms).Streams().Key(c.s.wakes(c.pipeline)).Id(since).Build().UnblockOnCancel()).Error()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil && !rueidis.IsRedisNil(err) {
+	var at time.Time // the wait is of a length, whatever the clock says
+	_, err := redisconn.Await(ctx, c.s.client, at, answer, redisconn.Wake{Stream: c.s.wakes(c.pipeline), Seen: since, Rest: at.Add(d)})
+	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("wait for replays of %q: %w", c.pipeline, failed(err))
 	}
-	return nil
+	return ctx.Err()
 }
 
 // take hands out due dead letters, or says how long to wait at most, and since which wake.
@@ -93,7 +85,7 @@ func (c *source) take(ctx context.Context, into []*tidemill.Message) (n int, wai
 			return 0, 0, "", err
 		}
 		if len(found) == 0 {
-			if wait = longest; next > 0 {
+			if wait = redisconn.Longest; next > 0 {
 				wait = time.UnixMilli(next).Sub(now)
 			}
 			return 0, wait, wake, nil
