@@ -25,7 +25,7 @@ const tendLua = `
 local stream, books, due, again = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, consumer, token, process, lease, drains = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local most = tonumber(ARGV[7])
-local huge = 100000 -- entries that are counted one by one where there are several groups
+local huge = 100000 -- entries that are counted one by one
 local idle = 3600000 -- after which a consumer that has nothing is removed
 
 local kind = call('TYPE', stream)['ok']
@@ -133,19 +133,30 @@ end
 length = length - trimmed
 if spare then spare = math.max(0, spare - trimmed) end
 
+-- unread is how many entries the group has not read, and whether that is exact: the shorter side of its
+-- position is counted, but not for long. What Redis itself says is not exact with every version.
+local function unread()
+  local read = count('-', last, 1000)
+  if read < 1000 then return length - read, true end
+  local n = count('(' .. last, '+', huge)
+  if n < huge then return n, true end
+  read = count('-', last, huge)
+  if read < huge then return length - read, true end
+  return math.min(g['lag'] or length - read, length), false
+end
+
 -- Find what is gone.
 local gone, now_lost, alive = 0, 0, 0
 if groups == 1 then
   if not spare then
-    local seen = 0
-    if last ~= '0-0' then seen = count('-', last, math.huge) end
+    local seen = length - unread()
     spare = 0
     if seen > 0 then spare = seen - pending_alive() end
     if not base then base = added - pending - (length - seen) end
   end
   local missing = added - base - settled - lost - (length - spare)
   if missing > 0 then
-    gone = math.max(0, pending - (count('-', last, math.huge) - spare))
+    gone = math.max(0, pending - (length - unread() - spare))
     now_lost = math.max(0, missing - gone)
   elseif fresh == 1 then
     base = base + missing
@@ -153,9 +164,8 @@ if groups == 1 then
   alive = length - spare + gone
   call('HSET', books, 'spare', spare)
 else
-  local unread, exact = count('(' .. last, '+', huge), true
-  if unread >= huge and g['lag'] then unread, exact = g['lag'], false end
-  alive = pending + unread
+  local n, exact = unread()
+  alive = pending + n
   if not base then base = added - alive end
   local missing = added - base - settled - lost - alive
   if missing > 0 and exact then
