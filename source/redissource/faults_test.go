@@ -2,6 +2,7 @@ package redissource
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -232,4 +233,29 @@ func TestAFrozenRedisEndsTheWait(t *testing.T) {
 	s.Thaw()
 	b.add(1)
 	b.deliver(src, b.take(src, 1, soon)...)
+}
+
+// Producers may give ids of their own, such as nanoseconds, which are no exact numbers in Lua.
+func TestIDsBeyondExactNumbers(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, testenv.Redis(t))
+	ids := []string{"1795875818863000000-0", "1795875818863000001-0", "1795875818863000002-0", "1795875818863000003-18446744073709551614", "1795875818863000003-18446744073709551615"}
+	for n, id := range ids {
+		b.do("XADD", b.stream, id, "n", fmt.Sprint(n))
+	}
+	s := b.open(b.client, Options{})
+	got := b.take(s, 5, soon)
+	if n := b.deliver(s, got[0], got[2]); n != 2 {
+		t.Errorf("%d settlements were applied, want 2", n)
+	}
+	want := tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 2}, Pending: 3}
+	b.books(s, want)
+	b.do("XGROUP", "DESTROY", b.stream, Group)
+	b.books(s, want)
+	if n := b.deliver(s, b.take(s, 3, soon)...); n != 3 {
+		t.Errorf("%d settlements of the others were applied, want 3", n)
+	}
+	b.books(s, tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 5}})
+	b.do("XGROUP", "CREATE", b.stream, "other", "0")
+	b.books(s, tidemill.Books{Accepted: 5, Settled: tidemill.Count{Delivered: 5}})
 }

@@ -44,14 +44,14 @@ local function flat(reply)
   for i = 1, #reply, 2 do m[reply[i]] = reply[i + 1] end
   return m
 end
-local function parts(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(ms), tonumber(seq)
+local function parts(id) return string.match(id, '^(%d+)-(%d+)$') end
+local function less(a, b) -- of numbers as texts: those of producers may be too large for Lua
+  return #a < #b or #a == #b and a < b
 end
 local function upto(a, b) -- a <= b
   local am, as = parts(a)
   local bm, bs = parts(b)
-  return am < bm or am == bm and as <= bs
+  return less(am, bm) or am == bm and not less(bs, as)
 end
 local function group_of(stream, name)
   local groups = call('XINFO', 'GROUPS', stream)

@@ -59,14 +59,26 @@ local function pending_alive()
     from = '(' .. page[#page][1]
   end
 end
+local function step(n, by) -- a number as a text, and one more or less
+  local high, low = string.sub(n, 1, -16), tonumber(string.sub(n, -15)) + by
+  if low < 0 then
+    high, low = step(high, by), 999999999999999
+  elseif low > 999999999999999 then
+    high, low = high == '' and '1' or step(high, by), 0
+  end
+  if high == '' or high == '0' then return string.format('%.0f', low) end
+  return high .. string.format('%015.0f', low)
+end
+local max = '18446744073709551615' -- of both parts of an id
 local function before(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  if seq ~= '0' then return ms .. '-' .. string.format('%.0f', tonumber(seq) - 1) end
-  return string.format('%.0f', tonumber(ms) - 1) .. '-18446744073709551615'
+  local ms, seq = parts(id)
+  if seq ~= '0' then return ms .. '-' .. step(seq, -1) end
+  return step(ms, -1) .. '-' .. max
 end
 local function after(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  return ms .. '-' .. string.format('%.0f', tonumber(seq) + 1)
+  local ms, seq = parts(id)
+  if seq ~= max then return ms .. '-' .. step(seq, 1) end
+  return step(ms, 1) .. '-0'
 end
 
 local b = flat(call('HGETALL', books))
