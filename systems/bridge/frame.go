@@ -58,7 +58,7 @@ func appendData(dst []byte, m *tidemill.Message) []byte {
 }
 
 // onlyTraced says that a message has no fields but those of a trace. The payload of an entry with a
-// single field is that field.
+// single field is that field. An entry of several has none: nil, or empty when it is replayed.
 func onlyTraced(fields []tidemill.Field, payload []byte) bool {
 	for i := range fields {
 		f := &fields[i]
@@ -66,7 +66,7 @@ func onlyTraced(fields []tidemill.Field, payload []byte) bool {
 			return false
 		}
 	}
-	return len(fields) == 0 || payload != nil
+	return len(fields) == 0 || len(payload) > 0
 }
 
 // appendValue appends JSON bytes unchanged, and others as a string.

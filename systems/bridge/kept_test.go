@@ -107,3 +107,27 @@ func TestALetterThatWasNotPublishedOrNotKeptIsNamed(t *testing.T) {
 		t.Errorf("kept %q, want 0 and 2", k.kept)
 	}
 }
+
+// A replay is received into memory that was used before, where no payload is an empty one.
+func TestAnEntryWithNothingButItsTraceIsReplayedAsItWasPublished(t *testing.T) {
+	m := entry("traceparent", "00-1", "tracestate", "a=1")
+	m.ID = "1"
+	want := string(appendData(nil, m))
+	keep, err := tabledeadletter.Memory(deadletter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keep.Put(t.Context(), []tidemill.DeadLetter{{Pipeline: Name, Message: m}}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := keep.Replay(t.Context(), deadletter.Filter{}); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	into := &tidemill.Message{Payload: []byte("of the one before")}
+	if n, err := keep.Open(Name).Receive(t.Context(), []*tidemill.Message{into}); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if got := string(appendData(nil, into)); got != want {
+		t.Errorf("replayed as %s, published as %s", got, want)
+	}
+}
