@@ -266,6 +266,23 @@ func TestAnotherSessionHasOtherPacketIDs(t *testing.T) {
 	})
 }
 
+// The broker does not send again what was left in a session that it has lost.
+func TestWhatWasLeftOutlivesItsSession(t *testing.T) {
+	played(t, func(r *rig) {
+		r.deliver(1, false, "t", "x")
+		r.settle(0, tidemill.Left, r.take("x")...)
+		r.reconnect(false)
+		r.deliver(1, false, "t", "y")
+		r.settle(0, tidemill.Done, r.take("y")...)
+		into := []*tidemill.Message{new(tidemill.Message)}
+		if n, _ := r.src.takeDue(into); n != 1 || string(into[0].Payload) != "x" { // not Receive: it would wait for ever
+			t.Fatalf("%d messages are due (%q), want the one that was left", n, into[0].Payload)
+		}
+		r.settle(0, tidemill.Done, into...)
+		r.acked(1)
+	})
+}
+
 // What is put off comes back when it is due, the oldest first of one time, also when others
 // of those that wait end by their IDs.
 func TestWhatIsPutOffComesInTheOrderOfItsTimes(t *testing.T) {

@@ -18,7 +18,8 @@
 // count what was received and settled since the start.
 //
 // Messages that are handed out, delayed or left count against the client's Inbox: when it
-// is full the broker keeps the rest. A message that is Left comes again only after a break.
+// is full the broker keeps the rest. A message that is Left comes again only after a break, and if
+// the broker has lost the session by then, when the next message comes in.
 //
 // Acknowledgements leave in the order of settlement, not of arrival: else one delayed
 // message would hold back all after it. Brokers look them up by packet id.
@@ -245,12 +246,18 @@ func (s *Source) enter(d *mqttconn.Delivery) *entry {
 	return e
 }
 
-// forget drops entries that only wait for a session that is gone.
+// forget drops entries that only wait for a session that is gone. What was left would come again in
+// it, and is due now.
 func (s *Source) forget() {
 	clear(s.packets)
+	now := s.o.Now()
 	for _, e := range s.held {
-		if e.where == ended {
+		switch e.where {
+		case ended:
 			s.drop(e)
+		case left:
+			e.where, e.when = off, now
+			heap.Push(&s.due, e)
 		}
 	}
 }
