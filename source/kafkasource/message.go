@@ -23,6 +23,7 @@ const (
 	timeHeader     = prefix + "time"     // milliseconds since 1970
 	atHeader       = prefix + "at"       // the same
 	priorityHeader = prefix + "priority" // 0 to 255
+	asIs           = prefix + "as-is-"   // before the name of a job's own header that begins as ours
 )
 
 // record makes a record of a job. It keeps nothing of the job but its strings.
@@ -54,7 +55,11 @@ func record(m *tidemill.Message, topic string, bytes *[]byte) *kgo.Record {
 		add(priorityHeader, strconv.Itoa(int(m.Priority)))
 	}
 	for _, f := range m.Header {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: string(f.Name), Value: own(f.Value)})
+		name := string(f.Name)
+		if strings.HasPrefix(name, prefix) {
+			name = asIs + name
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: own(f.Value)})
 	}
 	return r
 }
@@ -79,7 +84,7 @@ func (s *Source) message(m *tidemill.Message, p *partition, o int64, sl *slot) {
 		if strings.HasPrefix(h.Key, prefix) && s.ours(m, h) {
 			continue
 		}
-		m.Header = append(m.Header, tidemill.Field{Name: s.names.of(h.Key), Value: h.Value})
+		m.Header = append(m.Header, tidemill.Field{Name: s.names.of(strings.TrimPrefix(h.Key, asIs)), Value: h.Value})
 	}
 	if m.ID == "" {
 		m.ID = position(s.topic, p, o)
