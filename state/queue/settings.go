@@ -89,6 +89,7 @@ type Keep struct {
 const (
 	MaxWeight  = 1000
 	MaxRate    = 1e6     // a second
+	MinRate    = 1e-6    // of a limit; a queue that hands out less is paused
 	MaxKept    = 1 << 20 // jobs after their end
 	MaxTenants = 10_000  // with limits of their own
 )
@@ -134,7 +135,7 @@ func (l Limit) check() error {
 	if !(l.PerSecond >= 0 && l.PerSecond <= MaxRate) || l.Burst < 0 || l.Burst > MaxRate || l.AtOnce < 0 {
 		return tidemill.Fail(tidemill.Validation, "limit %+v: want no negative number, and at most %.0f a second", l, MaxRate)
 	}
-	if l.PerSecond > 0 && l.PerSecond < 1e-6 {
+	if l.PerSecond > 0 && l.PerSecond < MinRate {
 		return tidemill.Fail(tidemill.Validation, "limit of %g a second: that is too little, pause the queue instead", l.PerSecond)
 	}
 	return nil

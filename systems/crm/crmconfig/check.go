@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/systems/crm/event"
 	"github.com/tidemill/tidemill/systems/crm/handler"
 	"github.com/tidemill/tidemill/systems/crm/priority"
@@ -24,6 +25,14 @@ func (s *Settings) Check() error {
 		return k.Err()
 	}
 	k.Limits()
+	for _, r := range []struct {
+		path string
+		rate float64
+	}{{"per_second", s.PerSecond}, {"tenant_per_second", s.TenantPerSecond}} {
+		if r.rate > 0 && r.rate < queue.MinRate {
+			k.Refuse(r.path, r.rate, "0 for no limit, or %v or more", queue.MinRate)
+		}
+	}
 	k.OK(s.BullMQ.Queue != "" && !strings.Contains(s.BullMQ.Queue, ":"), "bullmq.queue")
 	if _, err := priority.New(s.Priorities.Rules()); err != nil {
 		k.Add(fmt.Errorf("crm.%w", err))
@@ -47,17 +56,14 @@ func (s *Settings) Warnings() (all []string) {
 	return all
 }
 
-// maxRate is as fast as a limit can be: faster is none.
-const maxRate = 1e6
-
 func (t *Tenant) check(before []Tenant) error {
 	switch {
 	case !event.ValidTenant(t.ID):
 		return fmt.Errorf("tenant %q: want an id of 1 to %d of A-Z a-z 0-9 . _ -, as its events have it in tenantId", t.ID, event.MaxTenant)
 	case slices.ContainsFunc(before, func(o Tenant) bool { return o.ID == t.ID }):
 		return fmt.Errorf("tenant %s: it is there twice", t.ID)
-	case !(t.PerSecond <= maxRate):
-		return fmt.Errorf("tenant %s: per_second %v: want at most %v; 0: tenant_per_second, below 0: no limit", t.ID, t.PerSecond, float64(maxRate))
+	case !(t.PerSecond <= 0) && (&queue.Settings{Tenant: queue.Limit{PerSecond: t.PerSecond}}).Check() != nil:
+		return fmt.Errorf("tenant %s: per_second %v: want %v to %v; 0: tenant_per_second, below 0: no limit", t.ID, t.PerSecond, queue.MinRate, float64(queue.MaxRate))
 	case t.AtOnce < 0:
 		return fmt.Errorf("tenant %s: at_once %d: want 1 or more; 0: no limit", t.ID, t.AtOnce)
 	}
