@@ -151,6 +151,13 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"a list in a list", "http:\n  trust_proxy: [[a]]\n", ":2: write a plain value here"},
 		{"a group for a key", "projects:\n  - {name: a, key: {b: c}}\n", ":2: write a plain value here"},
 		{"a proxy that is no network", "http:\n  trust_proxy: [mars]\n", "http.trust_proxy"},
+		{"what config show has for a key", "admin:\n  key: \"[secret]\"\n", ":2: admin.key: [secret] stands for a secret that is not shown: give the secret itself"},
+		{"the same without its quotes", "admin:\n  key: [secret]\n", ":2: admin.key: [secret] stands for a secret"},
+		{"what config show has for an address", "postgres:\n  url: \"postgres://h/db?[secret]\"\n", ":2: postgres.url: [secret] stands for a secret"},
+		{"what config show has for addresses without a scheme", "kafka:\n  brokers: \"h1:9092,h2:9092?[secret]\"\n", ":2: kafka.brokers: [secret] stands for a secret"},
+		{"what config show has for a project's key", "projects:\n  - {name: a, key: \"[secret]\"}\n", "project \"a\": [secret] stands for a key"},
+		{"what config show has for a site's key", "delivery:\n  sites:\n    - {id: a, keys: [\"[secret]\"]}\n", ":3: delivery.sites[0].keys[0]: [secret] stands for a secret"},
+		{"what config show has for a header", "delivery:\n  partners:\n    - {name: a, endpoint: 'https://a.example', headers: {X-Key: '[secret]'}}\n", ":3: delivery.partners[0].headers.X-Key: [secret] stands for a secret"},
 		{"a URL of another kind", "analytics:\n  geoip: {url: \"ftp://x/y\"}\n", "http:// or https://"},
 		{"a database at a private address", "analytics:\n  geoip: {url: \"https://[::ffff:10.0.0.1]/y\"}\n", "set analytics.geoip.allow_private"},
 	} {
@@ -160,6 +167,9 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 				t.Errorf("Load(%q) = %v, want an error with %q", c.yaml, err, c.want)
 			}
 		})
+	}
+	if _, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_TOKEN": "[secret]"})}); err == nil || !strings.Contains(err.Error(), "TIDEMILL_TOKEN: [secret] stands for") {
+		t.Errorf("a variable with what config show has for a key: %v", err)
 	}
 	if _, err := settings.Load(config.Layers{Getenv: env(map[string]string{"TIDEMILL_ANALYTICS_LANES": "x"})}); err == nil || !strings.Contains(err.Error(), "TIDEMILL_ANALYTICS_LANES") {
 		t.Errorf("a wrong variable: %v", err)

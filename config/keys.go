@@ -4,19 +4,53 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/urlsecret"
 	"github.com/tidemill/tidemill/state/project"
 )
 
 // LeastKey is how long a key is at least that nobody can guess: 16 characters of 64 kinds are 96
 // bits. Where others than this machine can try, the API's is no shorter, and no new key of a project.
 const LeastKey = 16
+
+// errHidden refuses what was copied from where secrets are not shown, such as config show.
+var errHidden = errors.New(urlsecret.Hidden + " stands for a secret that is not shown: give the secret itself")
+
+// hidden says whether a text is, or is an address with, what is shown in place of a secret.
+func hidden(text string) bool {
+	return text == urlsecret.Hidden || strings.HasSuffix(text, "?"+urlsecret.Hidden) || strings.Contains(text, "://") && strings.Contains(text, urlsecret.Hidden)
+}
+
+// hiddenIn is errHidden with the setting that has such a text, if one of a value of JSON does.
+func hiddenIn(path string, v any) error {
+	switch v := v.(type) {
+	case string:
+		if hidden(v) {
+			return fmt.Errorf("%s: %w", path, errHidden)
+		}
+	case []any:
+		for i := range v {
+			if err := hiddenIn(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := hiddenIn(strings.TrimPrefix(path+"."+name, "."), v[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Secret finds a secret that settings name: the value of a variable, or of the file that
 // NAME_FILE names, as it was when it was first asked for.

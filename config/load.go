@@ -115,12 +115,15 @@ func (s Schema) Load(l Layers) (*Loaded, error) {
 // take sets a field to text that came from a layer. place says where from, for people. A
 // value of a late group that cannot be read is kept for its check, and not in force.
 func (c *Loaded) take(f *Field, by layer, from, place, text string, bare time.Duration) error {
-	err := f.set(text, bare)
+	err := errHidden
+	if !hidden(text) {
+		err = f.set(text, bare)
+	}
 	if err == nil {
 		c.From[f.Path], c.layers[f.Path] = from, by
 		return nil
 	}
-	if f.Secret {
+	if f.Secret && !errors.Is(err, errHidden) {
 		err = errors.New("not a usable value")
 	}
 	err = fmt.Errorf("%s: %w%s", place, err, remark(f.Allow))
@@ -266,6 +269,10 @@ func (r *reader) value(f *Field, n ast.Node) {
 			parts = append(parts, part)
 		}
 		text = strings.Join(parts, ",")
+		if text := "[" + text + "]"; f.Secret && hidden(text) { // without its quotes
+			r.fail(n, "%s: %v", f.Path, errHidden)
+			return
+		}
 	case *ast.MappingNode:
 		r.fail(n, "%s is one value, not a group", f.Path)
 		return

@@ -21,7 +21,12 @@ func (r *reader) shape(path string, n ast.Node, t reflect.Type) (ok bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch n.(type) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		if hidden(n.Value) && !strings.HasPrefix(r.path, FromDatabase) { // what was taken in there goes on
+			r.fail(n, "%s: %v", path, errHidden)
+			return false
+		}
 	case *ast.NullNode, *ast.AliasNode, *ast.AnchorNode, *ast.TagNode, *ast.MergeKeyNode:
 		return true
 	}

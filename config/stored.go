@@ -180,7 +180,7 @@ func (c *Loaded) Describe(list, name string, was, patch []byte) ([]byte, error) 
 			return nil, fmt.Errorf("%s %s is damaged: %w", lists[i].stored, name, err)
 		}
 	}
-	if err := withoutSecrets(t, change); err != nil {
+	if err := errors.Join(hiddenIn("", change), withoutSecrets(t, change)); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", lists[i].stored, name, err)
 	}
 	for _, m := range membersOf(t) {

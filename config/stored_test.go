@@ -96,6 +96,15 @@ func TestADescriptionKeepsNoSecret(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "handler app: endpoint.secrets: secrets are not kept in the database") || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a secret: %v", err)
 	}
+	for change, want := range map[string]string{`{"keys":["[secret]"]}`: "site shop: keys[0]: [secret] stands for", `{"endpoint":{"headers":{"X":"[secret]"}}}`: "site shop: endpoint.headers.X: [secret] stands for"} {
+		if text, err := c.Describe("delivery.sites", "shop", nil, []byte(change)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("what is shown in place of a secret is taken: %s, %v", text, err)
+		}
+	}
+	// One that was kept before that was refused is no reason not to start.
+	if _, err := c.WithStored([]config.Stored{stored(partnersList, "ads", `{"name":"ads","endpoint":"https://ads.example/","headers":{"X":"[secret]"}}`)}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestADescriptionIsPatched(t *testing.T) {

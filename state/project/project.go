@@ -65,8 +65,12 @@ func NewKey(random io.Reader) (tidemill.Secret, error) {
 	return tidemill.NewSecret("tm_" + base64.RawURLEncoding.EncodeToString(raw)), nil
 }
 
-// CheckKey refuses keys that no client could send: 1 to 128 printable ASCII characters.
+// CheckKey refuses keys that no client could send: 1 to 128 printable ASCII characters. Nor is a key
+// what is shown in place of one.
 func CheckKey(key string) error {
+	if key == (tidemill.Secret{}).String() {
+		return fmt.Errorf("%s stands for a key that is not shown: give the key itself", key)
+	}
 	if len(key) < 1 || len(key) > 128 {
 		return fmt.Errorf("an ingest key has 1 to 128 characters, this one has %d", len(key))
 	}
