@@ -210,6 +210,7 @@ func TestWrongInputIsRefusedInASentence(t *testing.T) {
 		{"GET", "events?project=shop&max=-1", "", 400, `max="-1" is not a count`},
 		{"GET", "events?project=shop&since=soon", "", 400, `since="soon" is no time: write 2026-01-31T12:00:00Z, 2026-01-31 (UTC), or how long ago: 24h, 7d`},
 		{"GET", "events?project=shop&until=soon", "", 400, `until="soon" is no time`},
+		{"GET", "events?project=shop&person=00000000-0000-0000-0000-000000000000", "", 400, `is nobody's id`},
 		{"GET", "events?project=shop&person=me", "", 400, `person="me" is no UUID`},
 		{"POST", "events?project=nix", "{}", 404, "there is no project"},
 		{"GET", "persons?project=shop&distinct_id=nobody", "", 404, `nobody in this project has the distinct id "nobody"`},

@@ -20,7 +20,10 @@ func (a *API) events(ctx context.Context, q *EventFilter) (iter.Seq2[Event, erro
 		return nil, err
 	}
 	f := warehouse.Filter{Project: id, Distinct: q.Distinct, Name: q.Name}
-	f.Person, _ = uuid.Parse(q.Person) // it is one, or nothing
+	f.Person, _ = uuid.Parse(q.Person)          // it is one, or nothing
+	if q.Person != "" && f.Person == uuid.Nil { // which a filter has for everybody
+		return nil, operation.Refuse(http.StatusBadRequest, "person=%q is nobody's id", q.Person)
+	}
 	if f.From, f.To, err = answer.Span(q.Span); err != nil {
 		return nil, err
 	}
