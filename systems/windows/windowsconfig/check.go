@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/internal/httpguard"
+	"github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -41,6 +43,9 @@ func (w *Settings) Check() error {
 		}
 	} else {
 		k.Fail("files.url", "it is no URL")
+	}
+	if _, err := when.Start(w.Files.Since, time.Now()); err == nil && strings.Trim(w.Files.Since, "0123456789") != "" { // such a text is before all batch ids of its year, or behind all
+		k.Refuse("files.since", w.Files.Since, "a batch id, which is compared as a text, such as 20260101000000")
 	}
 	if w.Project != "" && !w.hasProject(w.Project) {
 		k.Fail("project", "%q names no project; say which has what comes by Kafka, from files and from the command line: %s", w.Project, strings.Join(w.projectNames(), ", "))

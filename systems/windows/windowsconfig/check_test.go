@@ -80,6 +80,8 @@ func TestWhatIsWrongWithWindowsIsSaidToWhoRunsThem(t *testing.T) {
 		{"windows: {files: {allow_private: [ten]}}", "", "", "no network"},
 		{"windows: {topics: {index_dead: {event: processor-event}}}", "", "", "want another"},
 		{"windows: {kafka: 'k:9092', topics: {results: processor-mention}}", "", "", "want another"},
+		{"windows: {files: {since: 2026-11-01}}", "", "", `invalid value "2026-11-01"; allowed: a batch id, which is compared as a text, such as 20260101000000`},
+		{"windows: {files: {since: 7d}}", "", "", "windows.files.since"},
 		{"windows: {server_port: 8484}", "", "", "the port of listen"},
 		{"projects: [{name: news, key: k1}]\nwindows: {project: sports}", "", "", `tidemill.yaml:2): "sports" names no project; say which has what comes by Kafka, from files and from the command line: news`},
 		{"", "TIDEMILL_WINDOWS_PROJECT", "news", `"news" names no project; say which has what comes by Kafka, from files and from the command line: default`},
