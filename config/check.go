@@ -98,6 +98,9 @@ func (c *Loaded) checkListen(ok func(bool, string), fail func(error)) {
 		}
 		host, port, err := net.SplitHostPort(address)
 		n, perr := strconv.Atoi(port)
+		if path != "listen" && n != 0 && address == c.Listen {
+			fail(fmt.Errorf("%s (from %s): %s is the address of listen too: want another", path, c.From[path], address))
+		}
 		ok(err == nil && perr == nil && n >= 0 && n < 65536, path)
 		if length := len(c.Admin.Key.Reveal()); err == nil && !Loopback(host) && length < LeastKey {
 			why := "is needed"

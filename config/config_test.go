@@ -147,6 +147,8 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"an unknown field of a project", "projects:\n  - {name: a, key: k, colour: red}\n", "not \"colour\""},
 		{"a list of projects that is none", "projects: shop\n", "projects is a list"},
 		{"broken YAML", "listen: [1\n", ":1: this is no YAML"},
+		{"a second document", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", ":3: a second document begins here, behind ---: put all settings into one"},
+		{"one address for two listeners", "admin: {listen: \"127.0.0.1:8484\"}\n", "admin.listen (from "},
 		{"an alias", "data: &d x\nadmin:\n  key: *d\n", ":3: write a plain value here"},
 		{"a list in a list", "http:\n  trust_proxy: [[a]]\n", ":2: write a plain value here"},
 		{"a group for a key", "projects:\n  - {name: a, key: {b: c}}\n", ":2: write a plain value here"},
@@ -284,6 +286,16 @@ func TestTheReferenceIsAConfigurationItself(t *testing.T) {
 		if want := settings.Reference()[i]; f.String() != want.String() {
 			t.Errorf("%s = %s, want %s", f.Path, f.String(), want.String())
 		}
+	}
+}
+
+func TestAFileOfAnotherEditor(t *testing.T) {
+	c, err := settings.Load(config.Layers{File: file(t, "\ufefflisten: 127.0.0.1:1\r\ndata: here\r\n")})
+	if err != nil || c.Listen != "127.0.0.1:1" || c.Data != "here" {
+		t.Errorf("%q, %q, %v", c.Listen, c.Data, err)
+	}
+	if c, err = settings.Load(config.Layers{File: file(t, "---\nlisten: 127.0.0.1:1\n---\n")}); err != nil || c.Listen != "127.0.0.1:1" {
+		t.Errorf("with lines before and behind: %q, %v", c.Listen, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -170,6 +171,7 @@ func (c *Loaded) file(path string, fs []Field) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
+	b = bytes.TrimPrefix(b, []byte("\ufeff")) // some editors begin a file with it
 	c.named = ourVariables.FindAllString(string(b), -1)
 	tree, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -180,9 +182,15 @@ func (c *Loaded) file(path string, fs []Field) error {
 		byPath[fs[i].Path] = &fs[i]
 	}
 	r := reader{c: c, path: path, fields: byPath}
+	read := false
 	for _, doc := range tree.Docs {
-		if doc.Body != nil {
+		switch {
+		case doc.Body == nil:
+		case read: // what it says again would silently win
+			r.fail(doc.Body, "a second document begins here, behind ---: put all settings into one")
+		default:
 			r.node("", doc.Body)
+			read = true
 		}
 	}
 	return errors.Join(r.errs...)
