@@ -1,6 +1,7 @@
 package bridgeconfig
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"math"
@@ -60,6 +61,21 @@ func (k *check) addresses() {
 	k.OK(err == nil && perr == nil && n <= math.MaxUint16, listen)
 	if err == nil && b.Embedded() && !config.Loopback(host) && (b.Broker.User == "" || b.Broker.Password.IsZero()) {
 		k.Fail(listen, "%s can be reached from other machines, so bridge.broker.user and bridge.broker.password are needed; or listen on 127.0.0.1", b.Broker.Listen)
+	} else if b.Embedded() && (b.Broker.User == "") != b.Broker.Password.IsZero() {
+		k.Fail("broker.user", "a user and a password are given together: without a user anybody is let in, and nobody is without a password")
+	}
+	// The bridge is a client of its broker like others.
+	own := b.MQTT.PublisherPoolSize
+	if b.MQTT.AckTopic() != "" {
+		own++
+	}
+	if b.Embedded() && k.Readable("broker.connections", "broker.connections_per_address", "mqtt.publisher_pool_size") {
+		if b.Broker.Connections <= own {
+			k.Refuse("broker.connections", b.Broker.Connections, "more than %d, which are the bridge's own (%s)", own, k.Place("mqtt.publisher_pool_size"))
+		}
+		if most := cmp.Or(b.Broker.PerAddress, max(b.Broker.Connections/2, 64)); most > 0 && most < own {
+			k.Refuse("broker.connections_per_address", b.Broker.PerAddress, "%d or more, which are the bridge's own (%s), or -1", own, k.Place("mqtt.publisher_pool_size"))
+		}
 	}
 	if b.Embedded() && b.Broker.AdminUser != "" && (b.Broker.User == "" || b.Broker.AdminUser == b.Broker.User || b.Broker.AdminPassword.IsZero()) {
 		k.Fail("broker.admin_user", "an administrator needs bridge.broker.admin_password, and bridge.broker.user beside, who is another one: without users anybody would be let in")

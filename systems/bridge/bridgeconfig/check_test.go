@@ -168,6 +168,12 @@ func TestWhatTheBridgeRefuses(t *testing.T) {
 		{"a broker that anybody may use", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": "0.0.0.0:1883"}, `bridge.broker.listen (from TIDEMILL_BRIDGE_BROKER_LISTEN): 0.0.0.0:1883 can be reached from other machines`},
 		{"a broker with a user and no password", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": ":1883", "TIDEMILL_BRIDGE_BROKER_USER": "u"}, `can be reached from other machines`},
 		{"a broker with user and password", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": ":1883", "TIDEMILL_BRIDGE_BROKER_USER": "u", "TIDEMILL_BRIDGE_BROKER_PASSWORD": "p"}, ""},
+		{"a broker with a user alone", vars{"TIDEMILL_BRIDGE_BROKER_USER": "u"}, `bridge.broker.user (from TIDEMILL_BRIDGE_BROKER_USER): a user and a password are given together`},
+		{"a broker with a password alone", vars{"TIDEMILL_BRIDGE_BROKER_PASSWORD": "canary"}, `bridge.broker.user (from default): a user and a password are given together`},
+		{"a broker without room for the bridge", vars{"TIDEMILL_BRIDGE_BROKER_CONNECTIONS": "2"}, `bridge.broker.connections (from TIDEMILL_BRIDGE_BROKER_CONNECTIONS): invalid value "2"; allowed: more than 2, which are the bridge's own (bridge.mqtt.publisher_pool_size (from default))`},
+		{"a broker with room for one more", vars{"TIDEMILL_BRIDGE_BROKER_CONNECTIONS": "3", "TIDEMILL_BRIDGE_BROKER_CONNECTIONS_PER_ADDRESS": "2"}, ""},
+		{"a broker without room for the bridge's address", vars{"TIDEMILL_BRIDGE_BROKER_CONNECTIONS_PER_ADDRESS": "1"}, `bridge.broker.connections_per_address (from TIDEMILL_BRIDGE_BROKER_CONNECTIONS_PER_ADDRESS): invalid value "1"; allowed: 2 or more`},
+		{"more that publish than one address may have", vars{"MQTT_PUBLISHER_POOL_SIZE": "500"}, `bridge.broker.connections_per_address (from default): invalid value "0"; allowed: 501 or more`},
 		{"a broker that is not used", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": ":1883", "MQTT_BROKERS": "tcp://m:1"}, ""},
 		{"a broker that listens nowhere", vars{"TIDEMILL_BRIDGE_BROKER_LISTEN": "1883"}, `bridge.broker.listen (from TIDEMILL_BRIDGE_BROKER_LISTEN): invalid value "1883"`},
 	} {
