@@ -74,6 +74,8 @@ func (c *Loaded) checkServers(ok func(good bool, path string)) {
 	scheme(c.ClickHouse.URL, "clickhouse.url", "http", "https")
 	if strings.Contains(string(c.Kafka.Brokers), "://") {
 		scheme(c.Kafka.Brokers, "kafka.brokers", "kafka", "kafka+tls")
+	} else {
+		ok(areHosts(string(c.Kafka.Brokers)), "kafka.brokers")
 	}
 	ok(c.Kafka.OnLost == "stop" || c.Kafka.OnLost == "continue", "kafka.on_lost")
 	ok(c.Kafka.Partitions >= 1 && c.Kafka.Partitions <= 10_000, "kafka.partitions")

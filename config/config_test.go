@@ -56,7 +56,7 @@ func TestEverySettingCanBeSetInEveryLayer(t *testing.T) {
 	other := map[string]string{"listen": "127.0.0.1:9", "admin.listen": "127.0.0.1:10", "ports_address": "::", "telemetry.endpoint": "http://10.0.0.4:4318", "telemetry.headers": "a=b", "telemetry.sample": "0.5", "console.base": "/t", "console.cover": "payload.email,headers.authorization", "http.trust_proxy": "10.0.0.0/8,::1",
 		"analytics.rate_status": "429", "analytics.merge_identified": "always", "analytics.geoip.url": "https://example.com/db.mmdb", "kafka.on_lost": "continue",
 		"redis.url": "redis://10.0.0.1:6379/3", "postgres.url": "postgres://db.example:5432/x", "clickhouse.url": "https://ch.example:8443",
-		"crm.redis_url": "redis://10.0.0.2:6379/0", "crm.postgres_url": "postgres://db.example:5432/y", "crm.bullmq.url": "rediss://10.0.0.3:6379/0", "crm.log_life": "48h0m0s", "analytics.events_behind": "48h0m0s", "analytics.events_ahead": "48h0m0s", "analytics.keep": "48h0m0s", "dead_letters.keep": "48h0m0s", "crm.dead_life": "7m0s", "delivery.key_life": "7m0s"}
+		"crm.redis_url": "redis://10.0.0.2:6379/0", "crm.postgres_url": "postgres://db.example:5432/y", "crm.bullmq.url": "rediss://10.0.0.3:6379/0", "delivery.bullmq.url": "redis://h:1", "crm.log_life": "48h0m0s", "analytics.events_behind": "48h0m0s", "analytics.events_ahead": "48h0m0s", "analytics.keep": "48h0m0s", "dead_letters.keep": "48h0m0s", "crm.dead_life": "7m0s", "delivery.key_life": "7m0s"}
 	for _, f := range settings.Reference() {
 		text := other[f.Path]
 		switch v := f.Value().(type) {
@@ -147,6 +147,10 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 		{"an unknown field of a project", "projects:\n  - {name: a, key: k, colour: red}\n", "not \"colour\""},
 		{"a list of projects that is none", "projects: shop\n", "projects is a list"},
 		{"broken YAML", "listen: [1\n", ":1: this is no YAML"},
+		{"a port that is no number", "redis: {url: \"redis://:can:ary/?@h:63790x/1\"}\n", "redis.url (from "},
+		{"a port that is too large", "postgres: {url: \"postgres://u:canary@h:65536/db\"}\n", "postgres.url (from "},
+		{"a port of the second host", "kafka: {brokers: \"h1:9092,h2:kafka\"}\n", "kafka.brokers (from "},
+		{"no hosts", "kafka: {brokers: \"a broker\"}\n", "kafka.brokers (from "},
 		{"a second document", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", ":3: a second document begins here, behind ---: put all settings into one"},
 		{"one address for two listeners", "admin: {listen: \"127.0.0.1:8484\"}\n", "admin.listen (from "},
 		{"an alias", "data: &d x\nadmin:\n  key: *d\n", ":3: write a plain value here"},
@@ -165,7 +169,7 @@ func TestMistakesAreRefusedWithTheirPlaceAndWhatIsAllowed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := settings.Load(config.Layers{File: file(t, c.yaml)})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("Load(%q) = %v, want an error with %q", c.yaml, err, c.want)
 			}
 		})
@@ -296,6 +300,15 @@ func TestAFileOfAnotherEditor(t *testing.T) {
 	}
 	if c, err = settings.Load(config.Layers{File: file(t, "---\nlisten: 127.0.0.1:1\n---\n")}); err != nil || c.Listen != "127.0.0.1:1" {
 		t.Errorf("with lines before and behind: %q, %v", c.Listen, err)
+	}
+}
+
+func TestAddressesThatServersCanHave(t *testing.T) {
+	for _, text := range []string{"redis: {url: \"redis://:pa?ss/w:rd@h1:6379,h2,[::1]:7000/3\"}", "redis: {url: \"redis://::1/2\"}", "postgres: {url: \"postgres:///db?host=/run/postgresql\"}",
+		"postgres: {url: \"postgres://u@h1:5432,h2:5433/db?application_name=a@b\"}", "kafka: {brokers: \"h1:9092, h2\"}", "kafka: {brokers: \"kafka://u:p/w@h1:9092,h2/?sasl=plain\"}", "clickhouse: {url: \"http://h:8123/path:x\"}"} {
+		if _, err := settings.Load(config.Layers{File: file(t, text+"\n")}); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidemill/tidemill/internal/urlsecret"
@@ -33,10 +35,33 @@ var (
 	PostgresSchemes = []string{"postgres", "postgresql"}
 )
 
-// Has says whether an address is empty, or has one of these schemes and something behind it.
+// Has says whether an address is empty, or has one of these schemes and something behind it that may
+// be hosts.
 func (u URL) Has(schemes ...string) bool {
 	scheme, rest, found := strings.Cut(string(u), "://")
-	return u == "" || found && slices.Contains(schemes, scheme) && strings.Trim(rest, "/") != ""
+	return u == "" || found && slices.Contains(schemes, scheme) && strings.Trim(rest, "/") != "" && areHosts(rest)
+}
+
+// areHosts says whether hosts, of which several have commas between, have ports that are numbers, or
+// none. User and password before them end at the last @.
+func areHosts(text string) bool {
+	text = text[strings.LastIndexByte(text, '@')+1:]
+	text, _, _ = strings.Cut(text, "?")
+	text, _, _ = strings.Cut(text, "/")
+	for host := range strings.SplitSeq(text, ",") {
+		host = strings.TrimSpace(host)
+		at := strings.LastIndexByte(host, ':')
+		if strings.ContainsAny(host, " \t\r\n") {
+			return false
+		}
+		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || at < 0 || at+1 == len(host) {
+			continue
+		}
+		if _, err := strconv.ParseUint(host[at+1:], 10, 16); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // String is what MarshalText writes.

@@ -27,6 +27,7 @@ func (d *Settings) Check() error {
 	}
 	k := config.NewChecker(d.c, Group.Name)
 	k.Limits()
+	k.OK(d.BullMQ.URL.Has(config.RedisSchemes...), "bullmq.url")
 	k.OK(d.BullMQ.Queue != "" && !strings.Contains(d.BullMQ.Queue, ":"), "bullmq.queue")
 	whose := map[project.Hash]string{} // a key names one site
 	for i := range d.Sites {

@@ -92,6 +92,7 @@ func TestMistakesInSitesAndPartners(t *testing.T) {
 		{"a fraction of a request", "partners:\n    - {name: x, endpoint: y, rateLimit: {requests: 0.9}}", "tidemill.yaml:3: delivery.partners[0].rateLimit.requests: want a whole number"},
 		{"a fraction of a retry", "partners:\n    - {name: x, endpoint: y, maxRetries: 1.5}", "delivery.partners[0].maxRetries: want a whole number"},
 		{"a text as a number", "sites:\n    - {id: a, daily: canary}", "delivery.sites[0].daily: want a whole number"},
+		{"an address of BullMQ without a scheme", "bullmq: {url: 'queue:6379'}", "delivery.bullmq.url (from "},
 		{"a rate that is none", "sites:\n    - {id: a, per_second: NaN}", "site a: limit"},
 		{"a rate that is too little", "sites:\n    - {id: a, per_second: 1e-7}", "site a: limit"},
 		{"too many a day", "sites:\n    - {id: a, daily: 99999999999999999999}", "delivery.sites[0].daily: want a whole number"},
