@@ -37,8 +37,8 @@ func (f *Frame) funcs() template.FuncMap {
 	}
 }
 
-// indent is the end of a line and the indentation of the next. It is for who reads a template, and no
-// space in the page: where a page needs one, it is before the end of the line.
+// indent is the end of a line and the indentation of the next. It is for who reads a template, and nothing
+// of it is in the page. A line without indentation keeps its end, as in a pre.
 var indent = regexp.MustCompile(`\n\t+`)
 
 // read parses files, without their indentation.
@@ -113,7 +113,7 @@ func (f *Frame) parse(sets []*Set) (templates, error) {
 
 // apart refuses parts of a set that are called as parts of the frame.
 func (f *Frame) apart(common *template.Template, s *Set) error {
-	own, err := read(template.New("").Funcs(f.funcs()).Funcs(s.Funcs), s.Templates, "templates/_*.html")
+	own, err := template.New("").Funcs(f.funcs()).Funcs(s.Funcs).ParseFS(s.Templates, "templates/_*.html")
 	if err != nil {
 		return err
 	}
