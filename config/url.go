@@ -42,8 +42,8 @@ func (u URL) Has(schemes ...string) bool {
 	return u == "" || found && slices.Contains(schemes, scheme) && strings.Trim(rest, "/") != "" && areHosts(rest)
 }
 
-// areHosts says whether hosts, of which several have commas between, have ports that are numbers, or
-// none. User and password before them end at the last @.
+// areHosts says whether each host of a list, separated by commas, has a port that is a number, or none.
+// User and password before the list end at the last @.
 func areHosts(text string) bool {
 	text = text[strings.LastIndexByte(text, '@')+1:]
 	text, _, _ = strings.Cut(text, "?")

@@ -148,7 +148,7 @@ func taken(t *testing.T, h Harness) {
 	}
 }
 
-// addedOnce adds four grants at once, of which there can be one.
+// addedOnce adds four grants at once; only one of them can be added.
 func addedOnce(t *testing.T, s Store, grant func(n int) access.Grant) {
 	t.Helper()
 	var wg sync.WaitGroup

@@ -25,7 +25,7 @@ type session struct {
 	missing map[string]map[string]bool // by table, keys that Get has not found, and that were not put since; nil: own was begun by another
 }
 
-// lacks is missing of a table, whoever has it in the transaction.
+// lacks is missing of a table: one map, however often the table is opened in the transaction.
 func (s *session) lacks(table string) map[string]bool {
 	if s.missing != nil && s.missing[table] == nil {
 		s.missing[table] = map[string]bool{}

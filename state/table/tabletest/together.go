@@ -101,7 +101,7 @@ func togetherCases[Raw any]() []testcase[Raw] {
 				}
 			}
 		}},
-		{"is one table, whoever asks for it in a transaction", "two roles that share a table see and change the same", func(t *testing.T, w *world[Raw]) {
+		{"is one table, however often it is opened in a transaction", "two roles that share a table see and change the same", func(t *testing.T, w *world[Raw]) {
 			if err := w.Update(t.Context(), func(tx table.Tx[Record], raw Raw) error {
 				again := w.In(w.Store, raw)
 				if _, err := tx.Get([]string{"a", "b"}); err != nil {
