@@ -3,11 +3,13 @@
 //	go run ./bench                      # lists what it measures
 //	go run ./bench queue -run 'process' -rounds 5
 //	go run ./bench compare BEFORE AFTER # two files that -out has kept
+//	go run ./bench tables PAGE          # makes the tables of a page anew from bench/results
 //
 // Run it from the root of the repository, on Linux. bench/README.md says what each row means.
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -55,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		for _, b := range all {
 			fmt.Fprintf(out, "  %-10s %s\n", b.Name, b.About)
 		}
-		fmt.Fprint(out, "\n  compare BEFORE AFTER   what differs by more than five per cent between two files of -out; exit code 1 if something got worse\n")
+		fmt.Fprint(out, "\n  compare BEFORE AFTER   what differs by more than five per cent between two files of -out; exit code 1 if something got worse\n  tables PAGE            writes the tables of a page anew, from the files in bench/results\n")
 		return nil
 	}
 	name, args := args[0], args[1:]
@@ -64,6 +66,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return errors.New("compare wants two files: that of before, and that of after")
 		}
 		return rounds.Compare(out, args[0], args[1])
+	}
+	if name == "tables" {
+		if len(args) != 1 {
+			return errors.New("tables wants a page, as docs/performance.md")
+		}
+		return tables(args[0])
 	}
 	i := slices.IndexFunc(all, func(b rounds.Bench) bool { return b.Name == name })
 	switch {
@@ -76,4 +84,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return all[i].Part(ctx, args[1:])
 	}
 	return all[i].Run(ctx, args)
+}
+
+// tables makes those of a page anew.
+func tables(page string) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	made, err := rounds.Tables(old, "bench/results")
+	if err != nil || bytes.Equal(made, old) {
+		return err
+	}
+	return os.WriteFile(page, made, 0o644)
 }

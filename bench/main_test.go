@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/tidemill/tidemill/bench/rounds"
 )
 
 func TestEachBenchmarkIsListedAndTeaches(t *testing.T) {
@@ -36,9 +39,22 @@ func TestWhatCannotBeMeasured(t *testing.T) {
 		"want who plays":               {"crm", "part"},
 		"want who plays, and":          {"queue", "part"},
 		"compare wants two files":      {"compare", "one"},
+		"tables wants a page":          {"tables"},
 	} {
 		if err := run(t.Context(), args, new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", args, err, want)
 		}
+	}
+}
+
+// TestTablesOfTheDocsAreThoseOfTheResults holds that each was made of the files that are kept.
+func TestTablesOfTheDocsAreThoseOfTheResults(t *testing.T) {
+	page, err := os.ReadFile("../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := rounds.Tables(page, "results")
+	if err != nil || !bytes.Equal(made, page) {
+		t.Errorf("docs/performance.md has tables that are not of bench/results (%v): go run ./bench tables docs/performance.md", err)
 	}
 }

@@ -113,7 +113,7 @@ func read(file string) (*kept, error) {
 		}
 		if quantiles, is := row["latency_ms"].(map[string]any); is {
 			for _, q := range []string{"p50", "p99"} {
-				of["latency "+q], _ = quantiles[q].(float64)
+				of[q+"_ms"], _ = quantiles[q].(float64)
 			}
 		}
 		k.names, k.figures[name] = append(k.names, name), of
@@ -161,7 +161,9 @@ var ErrWorse = errors.New("figures got worse")
 
 // row compares one row, and says whether it got worse.
 func (k *kept) row(w io.Writer, now *kept, name string) (bad bool) {
-	for _, figure := range append(slices.Sorted(maps.Keys(k.Better)), "latency p50", "latency p99") {
+	names := slices.AppendSeq([]string{"p50_ms", "p99_ms"}, maps.Keys(k.Better))
+	slices.Sort(names)
+	for _, figure := range slices.Compact(names) {
 		a, b := k.figures[name][figure], now.figures[name][figure]
 		if a == 0 || b == 0 {
 			continue

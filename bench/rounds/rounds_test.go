@@ -76,7 +76,7 @@ func TestRoundsAreMadeInTurns(t *testing.T) {
 	if got := k.figures["mine"]; got["per_second"] != 2 || got["of_limit"] != 0.5 || got["cpu_us"] != 0.5 {
 		t.Errorf("medians are %v, want 2 a second and half of the limit", got)
 	}
-	if got := k.figures["second"]; got["latency p50"] != 1 {
+	if got := k.figures["second"]; got["p50_ms"] != 1 {
 		t.Errorf("its latency is %v, want 1 ms", got)
 	}
 }
