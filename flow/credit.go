@@ -13,7 +13,8 @@ import (
 // instances get their share, and urgent messages wait behind as little as possible.
 const (
 	ahead = 25 * time.Millisecond // urgent messages wait at most this long behind what is held
-	times = 10                    // at most this many times the least; more did not make it faster
+	few   = 1024                  // as many may be held however few lanes there are: a call of a source then costs little a message
+	times = 10                    // of many lanes, this many times the least; more did not make it faster
 	most  = 4096                  // and at most this many: leases are kept for all that is held
 	pace  = 5 * time.Millisecond  // is measured for at least this long
 )
@@ -32,7 +33,7 @@ func (p *Pipeline) widen() {
 	p.least = 2 * p.Lanes * p.Batch
 	p.InFlight = p.least
 	if p.Drop == DropNone {
-		p.InFlight = max(p.least, min(times*p.least, most))
+		p.InFlight = max(p.least, few, min(times*p.least, most))
 	}
 }
 

@@ -20,16 +20,16 @@ func TestOfFastWorkMoreIsHeld(t *testing.T) {
 	}{
 		{"slow work: what lanes need", time.Second, 0, 20, 20},
 		{"25 ms of it: 5 ms of 10 lanes are 2,000/s", 5 * time.Millisecond, 0, 40, 60},
-		{"ten times what lanes need is enough", time.Millisecond, 0, 150, 200},
+		{"25 ms of it: 100 µs of 10 lanes are 100,000/s", 100 * time.Microsecond, 0, 900, 1024},
 		{"as given", time.Millisecond, 30, 30, 30},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(tidemill.Traits{}).add(messages(1000)...)
+				s := newSource(tidemill.Traits{}).add(messages(4000)...)
 				e, stop := start(t, flow.Pipeline{Name: "p", Source: s, Dead: &letters{}, Lanes: 10, InFlight: c.inFlight,
 					Work: each(func(context.Context, *flow.Task) error { time.Sleep(c.takes); return nil }).work})
 				most := 0
-				for len(s.fates()) < 1000 {
+				for len(s.fates()) < 4000 {
 					rest(c.takes)
 					most = max(most, e.Stats().InFlight)
 				}
@@ -54,7 +54,7 @@ func TestOfWorkThatBecomesSlowLessIsHeld(t *testing.T) {
 			t.Errorf("%d are held of fast work", n)
 		}
 		takes.Store(int64(time.Second))
-		rest(25 * time.Second) // at most 200 were held: they are done
+		rest(110 * time.Second) // at most 1,024 were held: they are done
 		if n := e.Stats().InFlight; n > 20 {
 			t.Errorf("%d are held of slow work", n)
 		}

@@ -212,8 +212,9 @@ func TestHowMuchMayBeHeld(t *testing.T) {
 		most   int
 		grants int64
 	}{
-		{"twice what lanes work on", Pipeline{Lanes: 10}, 20, 200, 20},
-		{"ten times that is enough", Pipeline{Lanes: 2, Batch: 5}, 20, 200, 20},
+		{"twice what lanes work on", Pipeline{Lanes: 10}, 20, 1024, 20},
+		{"of one lane as many as of ten", Pipeline{}, 2, 1024, 2},
+		{"of many ten times that is enough", Pipeline{Lanes: 12, Batch: 10}, 240, 2400, 240},
 		{"bounded", Pipeline{Lanes: 100, Batch: 10}, 2000, 4096, 2000},
 		{"but never less than lanes need", Pipeline{Lanes: 300, Batch: 10}, 6000, 6000, 6000},
 		{"as given", Pipeline{Lanes: 10, InFlight: 30}, 30, 30, 30},
@@ -238,7 +239,8 @@ func TestHowMuchMayBeHeld(t *testing.T) {
 		{5 * time.Millisecond, 20, 100},
 		{10 * time.Millisecond, 20, 50},
 		{5 * time.Millisecond, 1, 20},
-		{5 * time.Millisecond, 1000, 200},
+		{5 * time.Millisecond, 200, 1000},
+		{5 * time.Millisecond, 1000, 1024},
 	} {
 		now = now.Add(c.after)
 		e.credit.done.Add(c.done)
@@ -246,7 +248,7 @@ func TestHowMuchMayBeHeld(t *testing.T) {
 		same(t, fmt.Sprintf("%d more in %v", c.done, c.after), e.grants(), c.want)
 	}
 	e.workers.Store(5)
-	same(t, "half the lanes, fast", e.grants(), 100)
+	same(t, "half the lanes, fast", e.grants(), 512)
 	e.credit.wish.Store(0)
 	same(t, "half the lanes, slow", e.grants(), 10)
 	e = bare(t, tidemill.Traits{}, &now, Pipeline{Lanes: 10, InFlight: 30})
