@@ -155,7 +155,7 @@ func (b *bench) measurements(o options) (chosen []measurement) {
 		add(bentoName+on.name, on, b.drain(peer, on, silent))
 		add("tidemill"+on.name, on, b.drain(product, on, silent))
 		if on == b.ready {
-			add("tidemill, REDIS_BATCH_SIZE=100", on, b.drain(shipped, on, silent))
+			add("tidemill, all defaults", on, b.drain(shipped, on, silent))
 			add("tidemill, receiver acks in bulk", on, b.drain(product, on, inBulk))
 			add("tidemill, receiver acks singly", on, b.drain(product, on, oneByOne))
 		}

@@ -16,6 +16,7 @@ type reader struct {
 	at    time.Time // when its leases began
 	held  bool      // the rest of it is in Source.held
 	busy  bool      // the last read found more than a few small entries: the next one need not wait
+	size  int       // how many entries the next read asks for at most, where Options.Batch says how it begins
 
 	own     cursor    // where the search for our own, unknown entries goes on
 	idle    cursor    // where the search for entries without renewal goes on
@@ -85,10 +86,7 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 	if now := time.Now(); r.shut.After(now) {
 		return 0, r.rest(ctx, min(r.shut.Sub(now), s.o.Block))
 	}
-	most := len(into)
-	if s.o.Batch > 0 {
-		most = min(most, s.o.Batch)
-	}
+	most := r.ask(len(into))
 	if !r.shut.IsZero() {
 		most = min(most, max(1, r.probes))
 	}
@@ -101,11 +99,36 @@ func (s *Source) receive(ctx context.Context, into []*tidemill.Message) (int, er
 			r.gate = 0 // its state in the read is lost too: check before anything is handed out
 			return 0, err
 		}
+		r.resize(most)
 	}
 	if len(r.ready()) == 0 && !r.shut.IsZero() && !r.own.on && !r.claiming() {
 		return 0, r.rest(ctx, s.o.Block)
 	}
 	return r.hand(ctx, into)
+}
+
+// deep is how many entries a read asks for at most while many wait: beyond that, reads gain no more.
+const deep = 1000
+
+// ask is how many entries to read where so many are wanted.
+func (r *reader) ask(wanted int) int {
+	if r.s.o.Batch == 0 {
+		return wanted
+	}
+	r.size = max(r.size, r.s.o.Batch)
+	return min(wanted, r.size)
+}
+
+// resize doubles what the next read asks for if this one found all that it asked for, and lets reads
+// begin anew if it found less than they begin with. Between them a read may have ended with its
+// memory.
+func (r *reader) resize(asked int) {
+	switch found := len(r.ready()); {
+	case found < min(asked, r.s.o.Batch):
+		r.size = r.s.o.Batch
+	case found == r.size:
+		r.size = max(r.size, min(2*r.size, deep))
+	}
 }
 
 // read finds something to hand out, or waits for it.

@@ -1,0 +1,38 @@
+package redissource
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestReadsGrowWhileManyWait: reads of a deep stream double, to 1,000 or what the option says, stay
+// where memory ends them, and begin anew where the stream has less.
+func TestReadsGrowWhileManyWait(t *testing.T) {
+	for _, c := range []struct {
+		batch int
+		finds []int  // at most, by each read
+		want  string // what each asks for
+	}{
+		{100, []int{100, 200, 400, 800, 1000, 1000}, "[100 200 400 800 1000 1000]"},
+		{100, []int{100, 200, 350, 350, 99, 100}, "[100 200 400 400 400 100]"},
+		{3, []int{3, 6, 12, 2, 3, 0}, "[3 6 12 24 3 6]"},
+		{1500, []int{1500, 1500}, "[1500 1500]"},
+		{0, []int{5, 0}, "[2000 2000]"},
+	} {
+		r := reader{s: &Source{o: Options{Batch: c.batch}}}
+		var asks []int
+		for _, found := range c.finds {
+			asked := r.ask(2000)
+			asks = append(asks, asked)
+			r.batch.entries = make([]entry, found)
+			r.resize(asked)
+		}
+		if got := fmt.Sprint(asks); got != c.want {
+			t.Errorf("%d at first, of which %v are found: it asks for %s, want %s", c.batch, c.finds, got, c.want)
+		}
+	}
+	r := reader{s: &Source{o: Options{Batch: 100}}}
+	if got := r.ask(7); got != 7 {
+		t.Errorf("it asks for %d, and 7 are wanted", got)
+	}
+}
