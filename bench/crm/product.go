@@ -73,7 +73,7 @@ func (o *opened) embedded(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	o.Profiles, err = tableprofile.New(profiles, profile.Options{})
+	o.Profiles, err = tableprofile.New(profiles, profile.Options{Alone: true})
 	return err
 }
 

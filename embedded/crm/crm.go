@@ -116,7 +116,7 @@ func Open(ctx context.Context, path string, options ...Option) (_ *CRM, err erro
 	if err != nil {
 		return nil, err
 	}
-	if c.profiles, err = tableprofile.New(profiles, profile.Options{Now: o.now}); err != nil {
+	if c.profiles, err = tableprofile.New(profiles, profile.Options{Now: o.now, Alone: true}); err != nil {
 		return nil, err
 	}
 	o.profiles = c.profiles

@@ -135,7 +135,7 @@ func inFile(ctx context.Context, db *open.SQLiteDB, p *crm.Parts) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.Profiles, err = tableprofile.New(profiles, profile.Options{}); err != nil {
+	if p.Profiles, err = tableprofile.New(profiles, profile.Options{Alone: true}); err != nil {
 		return err
 	}
 	log, err1 := sqlitetable.New(ctx, db, tableledger.Spec("crm"))

@@ -25,8 +25,12 @@ type Options struct {
 	// external id decides who somebody is: another external id is another customer, also
 	// where a family shares an email.
 	Externals int
-	NewID     func() uuid.UUID // nil means UUIDv7, so that List is in order of creation. It must not block.
-	Now       func() time.Time // nil means time.Now. It must not block.
+	// Alone says that nothing but this store changes its profiles, no other process either: it
+	// then remembers whose identities are. Where others do, an event of a profile that one of
+	// them has deleted would go to that profile.
+	Alone bool
+	NewID func() uuid.UUID // nil means UUIDv7, so that List is in order of creation. It must not block.
+	Now   func() time.Time // nil means time.Now. It must not block.
 }
 
 // WithDefaults fills in zero fields.

@@ -26,8 +26,9 @@ type Table[Raw any] interface {
 
 // Store is a profile.Store in a table. It may be used from several goroutines.
 type Store[Raw any] struct {
-	t Table[Raw]
-	o profile.Options
+	t     Table[Raw]
+	o     profile.Options
+	names *names // nil: others change the table too
 }
 
 var (
@@ -41,26 +42,36 @@ func New[Raw any](t Table[Raw], o profile.Options) (*Store[Raw], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store[Raw]{t, o}, nil
+	s := &Store[Raw]{t: t, o: o}
+	if o.Alone {
+		s.names, err = newNames()
+	}
+	return s, err
 }
 
 // Memory keeps profiles in memory: for tests, simulation and data that may be lost at a restart.
 func Memory(o profile.Options) (*Store[*memorytable.Tx], error) {
+	o.Alone = true
 	return New(memorytable.Alone(Spec()), o)
 }
 
-// Resolve implements profile.Resolver: known profiles are read without a lock.
+// Resolve implements profile.Resolver: known profiles are read without a lock, or not at all.
 func (s *Store[Raw]) Resolve(ctx context.Context, asks []profile.Ask, answers []profile.Answer) error {
 	b, err := s.batch(ctx, asks, answers)
 	if b == nil {
 		return err
 	}
-	write := false
-	err = s.t.View(ctx, func(r table.Reader[Record]) error {
-		err := load(r, b, false)
-		write = err == nil && b.Decide()
-		return err
-	})
+	known, unknown, deleted := s.names.apart(b.Names)
+	if len(unknown) == 0 {
+		if report(b, known); len(b.Crowd(false)) == 0 {
+			b.Decide()
+			return nil
+		}
+	}
+	write, err := s.look(ctx, b, known, unknown, deleted)
+	if err == nil && len(known) > 0 && !s.names.still(deleted) { // perhaps one of the known
+		write, err = s.look(ctx, b, nil, b.Names, deleted)
+	}
 	if err == nil && write { // others may have changed them until it can write
 		err = s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error { return s.resolve(tx, b, false) })
 	}
@@ -68,6 +79,31 @@ func (s *Store[Raw]) Resolve(ctx context.Context, asks []profile.Ask, answers []
 		return fmt.Errorf("resolve %d profiles: %w", len(asks), err)
 	}
 	return nil
+}
+
+// look decides a batch by what is known and what it reads, without a lock, and says whether anything
+// is to be written.
+func (s *Store[Raw]) look(ctx context.Context, b *rules.Batch, known []rules.Gift, unknown []rules.Name, deleted uint64) (write bool, err error) {
+	var read []rules.Gift
+	err = s.t.View(ctx, func(r table.Reader[Record]) (err error) {
+		b.Again()
+		report(b, known)
+		if read, err = load(r, b, unknown, false); err == nil {
+			write = b.Decide()
+		}
+		return err
+	})
+	if err == nil {
+		s.names.learn(read, deleted)
+	}
+	return write, err
+}
+
+// report tells a batch whose names are.
+func report(b *rules.Batch, of []rules.Gift) {
+	for _, g := range of {
+		b.Has(g.Name, g.Profile)
+	}
 }
 
 // batch is nil where there is nothing to do.
@@ -82,22 +118,23 @@ func (s *Store[Raw]) batch(ctx context.Context, asks []profile.Ask, answers []pr
 	return b, nil
 }
 
-// load reads what a batch needs.
-func load(r table.Reader[Record], b *rules.Batch, all bool) error {
-	b.Again()
-	keys := keysOf(b.Names, nameKey)
-	names, err := r.Get(keys, "profile")
+// load reads what a batch needs: the owners of names, which it returns, and those profiles whose
+// identities matter.
+func load(r table.Reader[Record], b *rules.Batch, names []rules.Name, all bool) (owners []rules.Gift, err error) {
+	keys := keysOf(names, nameKey)
+	found, err := r.Get(keys, "profile")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, n := range b.Names {
-		if r := names[keys[i]]; r != nil {
-			b.Has(n, uuid.UUID(r.profile))
+	for i, n := range names {
+		if r := found[keys[i]]; r != nil {
+			owners = append(owners, rules.Gift{Name: n, Profile: uuid.UUID(r.profile)})
 		}
 	}
+	report(b, owners)
 	crowd := b.Crowd(all)
 	if len(crowd) == 0 {
-		return nil
+		return owners, nil
 	}
 	keys = keysOf(crowd, keyOf)
 	profiles, err := r.Get(keys, "identities")
@@ -106,12 +143,13 @@ func load(r table.Reader[Record], b *rules.Batch, all bool) error {
 			b.Holds(o.ID, r.has())
 		}
 	}
-	return err
+	return owners, err
 }
 
 // resolve does a whole batch in a transaction.
 func (s *Store[Raw]) resolve(tx table.Tx[Record], b *rules.Batch, all bool) error {
-	if err := load(tx, b, all); err != nil || !b.Decide() {
+	b.Again()
+	if _, err := load(tx, b, b.Names, all); err != nil || !b.Decide() {
 		return err
 	}
 	made, now := make([]*Record, 0, len(b.Created)+len(b.Given)), s.o.Now()
@@ -239,14 +277,19 @@ func (s *Store[Raw]) delete(ctx context.Context, o rules.Owner) (there, raced bo
 	if err != nil || before == nil {
 		return false, false, err
 	}
-	names := keysOf(before.has(), func(i profile.Identity) string { return nameKey(rules.Name{Tenant: o.Tenant, Identity: i}) })
+	var names []rules.Name
+	for _, i := range before.has() {
+		names = append(names, rules.Name{Tenant: o.Tenant, Identity: i})
+	}
+	defer s.names.forget(names) // also after an error: perhaps it is durable
+	keys := keysOf(names, nameKey)
 	err = s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
-		r, err := look(tx, names...)
+		r, err := look(tx, keys...)
 		there, raced = r != nil, r != nil && !bytes.Equal(r.identities, before.identities)
 		if err != nil || !there || raced {
 			return err
 		}
-		return tx.Delete(append(names, key))
+		return tx.Delete(append(keys, key))
 	})
 	return there, raced, err
 }

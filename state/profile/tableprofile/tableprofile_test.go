@@ -103,6 +103,7 @@ func must[T any](t testing.TB) func(T, error) T {
 func TestConformanceInMemory(t *testing.T) {
 	profiletest.Run(t, func(t *testing.T, o profile.Options) profiletest.Harness {
 		db := memorytable.NewDB()
+		o.Alone = true
 		h := harness(t, func(t testing.TB) tables[*memorytable.Tx] {
 			return tables[*memorytable.Tx]{must[*memorytable.Store[tableprofile.Record]](t)(memorytable.New(db, tableprofile.Spec())),
 				must[*memorytable.Store[effect]](t)(memorytable.New(db, effectSpec()))}
@@ -121,6 +122,7 @@ func onSQLite(t testing.TB, db *sqlitedb.DB) tables[*sqlitedb.Tx] {
 func TestConformanceOnSQLite(t *testing.T) {
 	profiletest.Run(t, func(t *testing.T, o profile.Options) profiletest.Harness {
 		file := sqlitedbtest.NewFile(t, sqlitedb.Options{Readers: 2, CacheMiB: 4})
+		o.Alone = true
 		h := harness(t, func(t testing.TB) tables[*sqlitedb.Tx] { return onSQLite(t, file.Open()) }, o)
 		h.Close = file.Close
 		return h
@@ -195,6 +197,7 @@ func TestConformanceWhereTransactionsAreRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		o.Alone = true
 		return profiletest.Harness{Store: store(t, tables[*sqlitedb.Tx]{profiles: again{s, f}}, o)}
 	})
 }
@@ -294,5 +297,92 @@ func TestOtherProgramsReadProfilesInPostgres(t *testing.T) {
 	}
 	if identities != names {
 		t.Errorf("the identities are %q, want %q", identities, names)
+	}
+}
+
+// watched is a table that tells of each View, after it has read.
+type watched struct {
+	*memorytable.Store[tableprofile.Record]
+	seen func()
+}
+
+func (w *watched) View(ctx context.Context, do func(table.Reader[tableprofile.Record]) error) error {
+	err := w.Store.View(ctx, do)
+	w.seen()
+	return err
+}
+
+// TestKnownIdentitiesAreNotRead: an identity is read once, until its profile is deleted.
+func TestKnownIdentitiesAreNotRead(t *testing.T) {
+	w, reads := &watched{Store: memorytable.Alone(tableprofile.Spec())}, 0
+	w.seen = func() { reads++ }
+	s := store(t, tables[*memorytable.Tx]{profiles: w}, profile.Options{Alone: true})
+	resolve := func(want int, asks ...profile.Ask) []profile.Answer {
+		t.Helper()
+		answers := make([]profile.Answer, len(asks))
+		reads = 0
+		if err := s.Resolve(t.Context(), asks, answers); err != nil {
+			t.Fatal(err)
+		}
+		if reads != want {
+			t.Errorf("it read %d times, want %d", reads, want)
+		}
+		return answers
+	}
+	made := resolve(1, ask("a"))[0].Profile
+	if got := resolve(1, ask("a"), ask("a"))[1]; got.Profile != made || got.New {
+		t.Errorf("read, it is %+v, want %v", got, made)
+	}
+	email := profile.Ask{Tenant: "club", Identities: profile.Identities{Email: "a@club.example"}}
+	if got := resolve(0, ask("a"), email)[1]; got.Profile != made {
+		t.Errorf("remembered, it is %+v, want %v", got, made)
+	}
+	if got := resolve(1, ask("a"), ask("b")); got[0].Profile != made || !got[1].New {
+		t.Errorf("beside another they are %+v", got)
+	}
+	phone := ask("a")
+	phone.Phone = "+4930123456"
+	if got := resolve(1, phone)[0]; got.Profile != made {
+		t.Errorf("with a phone it is %+v, want %v", got, made)
+	}
+	if there, err := s.Delete(t.Context(), "club", made); !there || err != nil {
+		t.Fatal(there, err)
+	}
+	if got := resolve(1, ask("a"))[0]; !got.New || got.Profile == made {
+		t.Errorf("deleted, it is %+v", got)
+	}
+}
+
+// TestAProfileThatIsDeletedMeanwhileIsNotRemembered deletes a profile while another is read that is
+// asked for with it: what was remembered is read again, and what was read is not remembered.
+func TestAProfileThatIsDeletedMeanwhileIsNotRemembered(t *testing.T) {
+	for _, remembered := range []bool{false, true} {
+		w := &watched{Store: memorytable.Alone(tableprofile.Spec()), seen: func() {}}
+		s := store(t, tables[*memorytable.Tx]{profiles: w}, profile.Options{Alone: true})
+		resolve := func(asks ...profile.Ask) []profile.Answer {
+			t.Helper()
+			answers := make([]profile.Answer, len(asks))
+			if err := s.Resolve(t.Context(), asks, answers); err != nil {
+				t.Fatal(err)
+			}
+			return answers
+		}
+		old := resolve(ask("a"), ask("b"))[0].Profile
+		if remembered {
+			resolve(ask("a"))
+		}
+		w.seen = func() {
+			w.seen = func() {}
+			if there, err := s.Delete(t.Context(), "club", old); !there || err != nil {
+				t.Error(there, err)
+			}
+		}
+		between := resolve(ask("a"), ask("b"))[0] // deleted after it was read
+		if remembered && !between.New {
+			t.Errorf("a remembered profile that was deleted before the other was read is %+v, want a new one", between)
+		}
+		if got := resolve(ask("a"))[0]; got.Profile == old {
+			t.Errorf("remembered %v: the deleted profile is remembered", remembered)
+		}
 	}
 }

@@ -211,7 +211,7 @@ func (w *wiring) embedded(ctx context.Context, s *stores) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := tableprofile.New(table, profile.Options{Now: w.Now})
+	profiles, err := tableprofile.New(table, profile.Options{Now: w.Now, Alone: true}) // a file has one process
 	if err != nil {
 		return err
 	}
