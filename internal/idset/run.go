@@ -32,7 +32,7 @@ func (r *run) block(i int) int64 { return blocks.ID(r.no, i) }
 func (s *Set) find(tx *sqlitedb.Tx, r *run, hash uint64, each func(Entry)) error {
 	at := max(sort.Search(len(r.fences), func(i int) bool { return r.fences[i] >= hash })-1, 0)
 	for ; at < len(r.fences) && r.fences[at] <= hash; at++ {
-		var block []byte
+		var block sqlitedb.Blob
 		if err := tx.QueryRow(s.sql.block, r.block(at)).Scan(&block); err != nil {
 			return fmt.Errorf("read ids: block %d of run %d: %w", at, r.no, err)
 		}
@@ -63,37 +63,40 @@ func wordBytes(w []uint64) []byte {
 
 // reader reads a run from its beginning.
 type reader struct {
-	set   *Set
-	run   *run
-	at    int // the next block
-	chunk []byte
+	set    *Set
+	run    *run
+	at     int    // the next block
+	chunk  []byte // what was read and not taken, at the end of memory
+	memory []byte
 }
 
 // peek returns the next entry without taking it; io.EOF: there is none.
 func (b *reader) peek(ctx context.Context) (Entry, error) {
 	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
-		to := min(b.at+blocks.Chunk, len(b.run.fences))
+		at, to := b.at, min(b.at+blocks.Chunk, len(b.run.fences))
+		memory := b.memory[:0]
 		err := b.set.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-			rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.at), b.run.block(to))
+			rows, err := tx.Query(b.set.sql.blocks, b.run.block(at), b.run.block(to))
 			if err != nil {
 				return err
 			}
 			defer rows.Close()
-			for ; rows.Next(); b.at++ {
-				var block []byte
+			for ; rows.Next(); at++ {
+				var block sqlitedb.Blob
 				if err := rows.Scan(&block); err != nil {
 					return err
 				}
-				b.chunk = append(b.chunk, block...)
+				memory = append(memory, block...)
 			}
-			if err := rows.Err(); err != nil || b.at == to {
+			if err := rows.Err(); err != nil || at == to {
 				return err
 			}
-			return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, b.at)
+			return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, at)
 		})
 		if err != nil {
 			return Entry{}, err
 		}
+		b.at, b.chunk, b.memory = at, memory, memory
 	}
 	if len(b.chunk) < entryBytes {
 		return Entry{}, io.EOF

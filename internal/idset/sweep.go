@@ -173,7 +173,8 @@ func (s *Set) Add(ctx context.Context, entries []Entry, last func(*sqlitedb.Tx) 
 
 // inOrder yields entries in their order.
 func inOrder(entries []Entry) func() (Entry, error) {
-	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return a.compare(b.ID) })
+	sorted := slices.Clone(entries)
+	slices.SortFunc(sorted, func(a, b Entry) int { return a.compare(b.ID) })
 	return func() (Entry, error) {
 		if len(sorted) == 0 {
 			return Entry{}, io.EOF
@@ -221,6 +222,7 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 		if !end {
 			if len(block) == 0 {
 				r.fences = append(r.fences, n.Hash)
+				block = make([]byte, 0, blockIDs*entryBytes)
 			}
 			block = n.append(block)
 			r.filter.add(n.Hash)

@@ -258,7 +258,7 @@ func (d *duePage) scan(tx *sqlitedb.Tx, query string, args ...any) (all bool, er
 		var it dueItem
 		var pos int64
 		var failures []byte
-		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &failures); err != nil {
+		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, (*sqlitedb.Blob)(&it.rec), &failures); err != nil {
 			return false, err
 		}
 		it.n = position(pos)

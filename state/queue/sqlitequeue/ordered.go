@@ -82,7 +82,7 @@ func (k *lookUp) read(tx *sqlitedb.Tx, q *queueState, now int64) error {
 		}
 		var it dueItem
 		var pos int64
-		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec); err != nil {
+		if err := rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, (*sqlitedb.Blob)(&it.rec)); err != nil {
 			return err
 		}
 		it.n = position(pos)

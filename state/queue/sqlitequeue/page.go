@@ -241,7 +241,7 @@ func jobsOf(seg *segment, blob []byte, ended uint64) iter.Seq[item] {
 // them have ended; then more.
 func scanSegment(rows *sql.Rows, more ...any) (*segment, []byte, error) {
 	var pos int64
-	var blob []byte
+	var blob sqlitedb.Blob
 	var ended sql.NullInt64
 	seg := new(segment)
 	if err := rows.Scan(append([]any{&pos, &seg.n, &blob, &ended}, more...)...); err != nil {
@@ -258,7 +258,7 @@ const lateColumns = "pos, coalesce(at,0), tries, handed, due, job, cause, failur
 func scanLate(rows *sql.Rows) (it item, err error) {
 	var pos int64
 	it.past = new(past)
-	err = rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, &it.rec, &it.past.cause, &it.past.failures)
+	err = rows.Scan(&pos, &it.at, &it.tries, &it.handed, &it.due, (*sqlitedb.Blob)(&it.rec), &it.past.cause, &it.past.failures)
 	it.n = position(pos)
 	return it, err
 }

@@ -252,14 +252,14 @@ func (q *queueState) load(ctx context.Context, s *Store, items []item) error {
 			}
 			if it.seg == nil {
 				it.past = new(past)
-				err := tx.QueryRow("SELECT job, failures, cause FROM queue_late WHERE pos=?", q.filePos(it.n)).Scan(&it.rec, &it.past.failures, &it.past.cause)
+				err := tx.QueryRow("SELECT job, failures, cause FROM queue_late WHERE pos=?", q.filePos(it.n)).Scan((*sqlitedb.Blob)(&it.rec), &it.past.failures, &it.past.cause)
 				if err != nil {
 					return fmt.Errorf("late job %d: %w", it.n, err)
 				}
 				continue
 			}
 			if it.seg != seg {
-				var blob []byte
+				var blob sqlitedb.Blob
 				if err := tx.QueryRow("SELECT jobs FROM queue_segment WHERE pos=?", q.filePos(it.seg.first)).Scan(&blob); err != nil {
 					return fmt.Errorf("segment at %d: %w", it.seg.first, err)
 				}

@@ -53,7 +53,7 @@ func (c *column) Scan(src any) error {
 	case *string:
 		*p, number = string(b), bytes
 	case *[]byte:
-		*p, number = append([]byte(nil), b...), bytes
+		*p, number = b, bytes // the driver's, for this row alone: see sqlitedb.Blob
 	case *time.Time:
 		*p = layout.Time(n)
 	case *uint64:
