@@ -142,6 +142,7 @@ bench: ## measure the systems as they are shipped (hours); medians are kept in b
 
 bench-keep: ## keep the last medians, for make bench-compare
 	mkdir -p bench/results && cp bin/bench/*.jsonl bench/results/
+	$(GO) run ./bench tables docs/performance.md
 
 bench-compare: ## what got worse by more than 5% between the medians that were kept and the last ones
 	@worse=0; for f in bin/bench/*.jsonl; do $(GO) run ./bench compare bench/results/$${f##*/} $$f || worse=1; done; exit $$worse
