@@ -17,6 +17,10 @@ const (
 	times = 10                    // of many lanes, this many times the least; more did not make it faster
 	most  = 4096                  // and at most this many: leases are kept for all that is held
 	pace  = 5 * time.Millisecond  // is measured for at least this long
+
+	// Where work becomes slow, what lanes have for more than twice this time goes back to the
+	// source: other instances may have time for it, and urgent messages do not wait behind it.
+	patience = time.Second
 )
 
 // credit is how much an engine may hold.
@@ -24,8 +28,10 @@ type credit struct {
 	wish atomic.Int64 // what pace asks for
 	done atomic.Int64 // messages that came to their end, so far
 
-	since time.Time // the receiver's own: when this was measured
-	was   int64     // and how much was done by then
+	// The receiver's own: when it measured how fast messages end, and how much was done by then;
+	// and the same of what lanes have.
+	since, begun time.Time
+	was, before  int64
 }
 
 // widen says how much is held where InFlight is not given.
@@ -56,4 +62,48 @@ func (e *Engine) grants() int64 {
 	share := e.p.threshold() * float64(workers) / float64(e.p.Lanes)
 	n := max(int64(share*float64(e.p.least)), workers, min(e.credit.wish.Load(), int64(share*float64(e.p.InFlight))))
 	return n + int64(e.reserve)
+}
+
+// anew lets the time of what lanes have begin anew, where they had no more than they need.
+func (e *Engine) anew(now time.Time) {
+	if c := &e.credit; e.p.least != e.p.InFlight && e.waiting() <= 2*e.p.least {
+		c.begun, c.before = now, c.done.Load()
+	}
+}
+
+// surplus is how many of the messages that wait in lanes are too many at the pace of the last second.
+func (e *Engine) surplus(now time.Time) int {
+	c := &e.credit
+	took := now.Sub(c.begun)
+	if e.p.least == e.p.InFlight || !e.traits.Delays || e.p.Lane != nil || e.turns != nil || took < patience {
+		return 0
+	}
+	done := c.done.Load()
+	keep := max(e.p.least, int(float64(done-c.before)*float64(patience)/float64(took)))
+	c.begun, c.before = now, done
+	if waiting := e.waiting(); waiting > 2*keep {
+		return waiting - keep
+	}
+	return 0
+}
+
+// shrink gives n messages that wait in lanes back to the source, of the lanes that have most. It
+// keeps those that were handed out before: they have waited already.
+func (e *Engine) shrink(n int) {
+	back := e.shedding[:0]
+	for range n {
+		l := e.longest()
+		t, ok := l.in.TryGet()
+		if !ok {
+			break
+		}
+		if t.Handed > 1 {
+			l.in.TryPut(t) // it had a place
+			continue
+		}
+		t.giveBack(true, 0)
+		back = append(back, t)
+	}
+	e.finish(back)
+	e.shedding = back
 }

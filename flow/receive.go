@@ -47,6 +47,9 @@ func (e *Engine) receive(ctx context.Context) {
 			continue
 		}
 		if ask == 0 { // no credit: alive if lanes are
+			if n := e.surplus(e.p.Now()); n > 0 {
+				e.shrink(n)
+			}
 			e.rest(ctx, &clock, 0)
 			continue
 		}
@@ -59,6 +62,7 @@ func (e *Engine) receive(ctx context.Context) {
 		n = min(max(n, 0), ask)
 		e.stats.busy(e.p.Now())
 		if n > 0 {
+			e.anew(e.p.Now())
 			e.deal(stock[:n])
 			stock = stock[:copy(stock, stock[n:])]
 			empty = 0
@@ -204,8 +208,7 @@ func (e *Engine) shed(tasks []*Task) []*Task {
 	}
 	old := e.shedding[:0]
 	for ; over > 0; over-- {
-		l := slices.MaxFunc(e.lanes, func(a, b *lane) int { return cmp.Compare(a.in.Len(), b.in.Len()) })
-		t, ok := l.in.TryGet()
+		t, ok := e.longest().in.TryGet()
 		if !ok { // more came at once than the buffer holds: drop the oldest of them
 			break
 		}
@@ -215,6 +218,11 @@ func (e *Engine) shed(tasks []*Task) []*Task {
 	e.drop(tasks[:over])
 	e.shedding = old
 	return tasks[over:]
+}
+
+// longest is the lane that most messages wait for.
+func (e *Engine) longest() *lane {
+	return slices.MaxFunc(e.lanes, func(a, b *lane) int { return cmp.Compare(a.in.Len(), b.in.Len()) })
 }
 
 // waiting is how many messages wait for a lane.
