@@ -17,7 +17,8 @@ const mostNames = 64 << 10
 type names struct {
 	mu      sync.Mutex // guards all below; held for short work in memory
 	of      *simplelru.LRU[rules.Name, uuid.UUID]
-	deleted uint64 // how many profiles were
+	deleted uint64 // how many deletions began and ended
+	going   int    // deletions that have not ended: meanwhile nothing is learned
 }
 
 func newNames() (*names, error) {
@@ -43,21 +44,21 @@ func (n *names) apart(all []rules.Name) (known []rules.Gift, unknown []rules.Nam
 	return known, unknown, n.deleted
 }
 
-// still says whether no profile was deleted since.
+// still says whether no deletion began or ended since.
 func (n *names) still(deleted uint64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.deleted == deleted
 }
 
-// learn remembers owners of names that were read, unless a profile was deleted since.
+// learn remembers owners of names that were read, unless a deletion began or ended since.
 func (n *names) learn(read []rules.Gift, deleted uint64) {
 	if n == nil {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.deleted != deleted {
+	if n.deleted != deleted || n.going > 0 {
 		return
 	}
 	for _, g := range read {
@@ -65,15 +66,24 @@ func (n *names) learn(read []rules.Gift, deleted uint64) {
 	}
 }
 
-// forget forgets the names of a profile that was deleted, or perhaps was.
-func (n *names) forget(of []rules.Name) {
+// forget forgets the names of a profile that is about to be deleted. Others see that it is gone
+// before the caller knows, and must not use what is remembered beside what they read: so it is
+// forgotten before, and not learned again until forgotten is called.
+func (n *names) forget(of []rules.Name) (forgotten func()) {
 	if n == nil {
-		return
+		return func() {}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deleted++
+	n.going++
 	for _, name := range of {
 		n.of.Remove(name)
+	}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.deleted++
+		n.going--
 	}
 }

@@ -281,7 +281,7 @@ func (s *Store[Raw]) delete(ctx context.Context, o rules.Owner) (there, raced bo
 	for _, i := range before.has() {
 		names = append(names, rules.Name{Tenant: o.Tenant, Identity: i})
 	}
-	defer s.names.forget(names) // also after an error: perhaps it is durable
+	defer s.names.forget(names)() // also after an error: perhaps it is durable
 	keys := keysOf(names, nameKey)
 	err = s.t.Update(ctx, func(tx table.Tx[Record], _ Raw) error {
 		r, err := look(tx, keys...)

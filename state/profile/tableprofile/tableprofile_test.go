@@ -300,10 +300,22 @@ func TestOtherProgramsReadProfilesInPostgres(t *testing.T) {
 	}
 }
 
-// watched is a table that tells of each View, after it has read.
+// watched is a table that tells of each View, after it has read, and of each Update, before it begins
+// and after it is durable.
 type watched struct {
 	*memorytable.Store[tableprofile.Record]
-	seen func()
+	seen, writes, written func()
+}
+
+func (w *watched) Update(ctx context.Context, do func(table.Tx[tableprofile.Record], *memorytable.Tx) error) error {
+	if w.writes != nil {
+		w.writes()
+	}
+	err := w.Store.Update(ctx, do)
+	if w.written != nil {
+		w.written()
+	}
+	return err
 }
 
 func (w *watched) View(ctx context.Context, do func(table.Reader[tableprofile.Record]) error) error {
@@ -383,6 +395,45 @@ func TestAProfileThatIsDeletedMeanwhileIsNotRemembered(t *testing.T) {
 		}
 		if got := resolve(ask("a"))[0]; got.Profile == old {
 			t.Errorf("remembered %v: the deleted profile is remembered", remembered)
+		}
+	}
+}
+
+// TestADeletionThatOthersSeeIsNotMixedWithWhatIsRemembered: others see that a profile is gone before
+// its Delete returns, and may give its identities to another.
+func TestADeletionThatOthersSeeIsNotMixedWithWhatIsRemembered(t *testing.T) {
+	w := &watched{Store: memorytable.Alone(tableprofile.Spec()), seen: func() {}}
+	s := store(t, tables[*memorytable.Tx]{profiles: w}, profile.Options{Alone: true})
+	resolve := func(a profile.Ask) profile.Answer {
+		t.Helper()
+		answers := make([]profile.Answer, 1)
+		if err := s.Resolve(t.Context(), []profile.Ask{a}, answers); err != nil {
+			t.Fatal(err)
+		}
+		return answers[0]
+	}
+	old := resolve(ask("a")).Profile
+	resolve(ask("a")) // it is remembered
+	var next profile.Answer
+	w.writes = func() { // it is there still, and not remembered again
+		w.writes = nil
+		if got := resolve(ask("a")); got.Profile != old {
+			t.Errorf("before it is deleted it is %+v, want %v", got, old)
+		}
+	}
+	w.written = func() {
+		w.written = nil
+		next = resolve(profile.Ask{Tenant: "club", Identities: profile.Identities{Email: "a@club.example"}, Create: true})
+		if got := resolve(ask("a")); !next.New || got.Err != nil || got.Profile != next.Profile {
+			t.Errorf("the next one is %+v, and then %+v", next, got)
+		}
+	}
+	if there, err := s.Delete(t.Context(), "club", old); !there || err != nil {
+		t.Fatal(there, err)
+	}
+	for range 2 {
+		if got := resolve(ask("a")); got.Profile != next.Profile {
+			t.Errorf("after the deletion it is %+v, want %v", got, next.Profile)
 		}
 	}
 }
