@@ -16,7 +16,7 @@ type reader struct {
 	at    time.Time // when its leases began
 	held  bool      // the rest of it is in Source.held
 	busy  bool      // the last read found more than a few small entries: the next one need not wait
-	size  int       // how many entries the next read asks for at most, where Options.Batch says how it begins
+	size  int       // how many entries the next read asks for at most, where Options.Batch says so
 
 	own     cursor    // where the search for our own, unknown entries goes on
 	idle    cursor    // where the search for entries without renewal goes on
@@ -126,7 +126,7 @@ func (r *reader) resize(asked int) {
 	switch found := len(r.ready()); {
 	case found < min(asked, r.s.o.Batch):
 		r.size = r.s.o.Batch
-	case found == r.size:
+	case found == r.size && r.s.o.Grows:
 		r.size = max(r.size, min(2*r.size, deep))
 	}
 }

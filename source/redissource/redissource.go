@@ -47,7 +47,8 @@ type Options struct {
 	// nothing else comes.
 	Block time.Duration
 
-	Batch  int           // entries that are read at once: more, up to 1,000, while reads find as many as that; 0 means as many as are asked for
+	Batch  int           // entries that are read at once, at most; 0 means as many as are asked for
+	Grows  bool          // Batch is how reads begin: they ask for more, up to 1,000, while they find as many
 	Answer time.Duration // how long an answer to a read may take, beyond what the read waits; 0 means 10s
 
 	ClaimEvery time.Duration // interval of searching for entries without renewal; 0 means half of Lease

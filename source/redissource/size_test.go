@@ -10,16 +10,18 @@ import (
 func TestReadsGrowWhileManyWait(t *testing.T) {
 	for _, c := range []struct {
 		batch int
-		finds []int  // at most, by each read
+		grows bool
+		finds []int  // by each read
 		want  string // what each asks for
 	}{
-		{100, []int{100, 200, 400, 800, 1000, 1000}, "[100 200 400 800 1000 1000]"},
-		{100, []int{100, 200, 350, 350, 99, 100}, "[100 200 400 400 400 100]"},
-		{3, []int{3, 6, 12, 2, 3, 0}, "[3 6 12 24 3 6]"},
-		{1500, []int{1500, 1500}, "[1500 1500]"},
-		{0, []int{5, 0}, "[2000 2000]"},
+		{100, true, []int{100, 200, 400, 800, 1000, 1000}, "[100 200 400 800 1000 1000]"},
+		{100, true, []int{100, 200, 350, 350, 99, 100}, "[100 200 400 400 400 100]"},
+		{3, true, []int{3, 6, 12, 2, 3, 0}, "[3 6 12 24 3 6]"},
+		{1500, true, []int{1500, 1500}, "[1500 1500]"},
+		{0, true, []int{5, 0}, "[2000 2000]"},
+		{7, false, []int{7, 7, 3, 7}, "[7 7 7 7]"},
 	} {
-		r := reader{s: &Source{o: Options{Batch: c.batch}}}
+		r := reader{s: &Source{o: Options{Batch: c.batch, Grows: c.grows}}}
 		var asks []int
 		for _, found := range c.finds {
 			asked := r.ask(2000)

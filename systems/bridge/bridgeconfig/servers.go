@@ -33,7 +33,7 @@ type Redis struct {
 	MaxConnAge     time.Duration `yaml:"max_conn_age" env:"REDIS_MAX_CONN_AGE" default:"30m" range:"[0,)" help:"age at which a connection is renewed; 0: never"`
 	IdleTimeout    time.Duration `yaml:"idle_timeout" env:"REDIS_IDLE_TIMEOUT" default:"5m" range:"[0,)" help:"time after which an idle connection is closed; 0: never"`
 
-	BatchSize int           `yaml:"batch_size" env:"REDIS_BATCH_SIZE" flag:"redis-batch-size" default:"100" range:"[1,)" help:"entries read at once; more, up to 1000, while as many wait"`
+	BatchSize int           `yaml:"batch_size" env:"REDIS_BATCH_SIZE" flag:"redis-batch-size" default:"100" range:"[1,)" help:"entries read at once; where it is not set, more while as many wait, up to 1000"`
 	BlockTime time.Duration `yaml:"block_time" env:"REDIS_BLOCK_TIME" flag:"redis-batch-timeout" default:"5s" range:"(0,)" help:"how long a read waits for new entries"`
 
 	PendingCheckInterval time.Duration `yaml:"pending_check_interval" env:"REDIS_PENDING_CHECK_INTERVAL" default:"30s" range:"(0,)" help:"how often it is looked whether entries are pending"`

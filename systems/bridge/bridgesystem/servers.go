@@ -77,7 +77,7 @@ func (w *wiring) redis(ctx context.Context, e *ends) (redisconn.Client, error) {
 	w.OnClose(func() error { client.Close(); return nil })
 	source, err := redissource.New(client, redissource.Options{Stream: c.Stream, Group: c.ConsumerGroup,
 		Consumer: cmp.Or(c.ConsumerName, "consumer-"+uuid.NewString()),
-		Lease:    c.ClaimMinIdle, Block: w.blockTime(), Batch: c.BatchSize, Answer: c.ReadTimeout,
+		Lease:    c.ClaimMinIdle, Block: w.blockTime(), Batch: c.BatchSize, Grows: !w.Config.Given("bridge.redis.batch_size"), Answer: c.ReadTimeout,
 		ClaimEvery: c.ClaimInterval, ClaimBatch: c.ClaimBatchSize, ClaimOnce: !c.AggressiveClaim, ClaimPause: c.ClaimCycleDelay,
 		Drains: c.DrainEnabled,
 		Report: func(r redissource.Report) {
