@@ -28,10 +28,22 @@ type credit struct {
 	wish atomic.Int64 // what pace asks for
 	done atomic.Int64 // messages that came to their end, so far
 
-	// The receiver's own: when it measured how fast messages end, and how much was done by then;
-	// and the same of what lanes have.
-	since, begun time.Time
-	was, before  int64
+	// The receiver's own.
+	ends lap // how fast messages end
+	kept lap // and while lanes have more than they need
+}
+
+// lap is since when is measured how much is done, and how much was done by then.
+type lap struct {
+	since time.Time
+	was   int64
+}
+
+// next ends the lap, and says how much was done in it, for each d.
+func (l *lap) next(now time.Time, done int64, d time.Duration) float64 {
+	took, did := now.Sub(l.since), done-l.was
+	*l = lap{now, done}
+	return float64(did) * float64(d) / float64(took)
 }
 
 // widen says how much is held where InFlight is not given.
@@ -43,16 +55,16 @@ func (p *Pipeline) widen() {
 	}
 }
 
+// widens says whether more may be held than lanes need.
+func (p *Pipeline) widens() bool { return p.least < p.InFlight }
+
 // tune measures how fast messages end.
 func (e *Engine) tune(now time.Time) {
 	c := &e.credit
-	took := now.Sub(c.since)
-	if e.p.least == e.p.InFlight || took < pace {
+	if !e.p.widens() || now.Sub(c.ends.since) < pace {
 		return
 	}
-	done := c.done.Load()
-	wish := float64(done-c.was) * float64(ahead) / float64(took)
-	c.since, c.was = now, done
+	wish := c.ends.next(now, c.done.Load(), ahead)
 	c.wish.Store(int64(min(wish, float64(e.p.InFlight))))
 }
 
@@ -66,21 +78,18 @@ func (e *Engine) grants() int64 {
 
 // anew lets the time of what lanes have begin anew, where they had no more than they need.
 func (e *Engine) anew(now time.Time) {
-	if c := &e.credit; e.p.least != e.p.InFlight && e.waiting() <= 2*e.p.least {
-		c.begun, c.before = now, c.done.Load()
+	if c := &e.credit; e.p.widens() && e.waiting() <= 2*e.p.least {
+		c.kept = lap{now, c.done.Load()}
 	}
 }
 
 // surplus is how many of the messages that wait in lanes are too many at the pace of the last second.
 func (e *Engine) surplus(now time.Time) int {
 	c := &e.credit
-	took := now.Sub(c.begun)
-	if e.p.least == e.p.InFlight || !e.traits.Delays || e.p.Lane != nil || e.turns != nil || took < patience {
+	if !e.p.widens() || !e.returnable() || e.p.Lane != nil || now.Sub(c.kept.since) < patience {
 		return 0
 	}
-	done := c.done.Load()
-	keep := max(e.p.least, int(float64(done-c.before)*float64(patience)/float64(took)))
-	c.begun, c.before = now, done
+	keep := max(e.p.least, int(c.kept.next(now, c.done.Load(), patience)))
 	if waiting := e.waiting(); waiting > 2*keep {
 		return waiting - keep
 	}

@@ -283,4 +283,7 @@ func (e *Engine) wakeAll() {
 func (e *Engine) paused() bool { return e.life.now() == Paused }
 
 // returns says that messages waiting in lanes go back to the source, because of a pause.
-func (e *Engine) returns() bool { return e.paused() && !e.holds && e.turns == nil }
+func (e *Engine) returns() bool { return e.paused() && e.returnable() }
+
+// returnable says that messages may go back to the source before they are worked on.
+func (e *Engine) returnable() bool { return !e.holds && e.turns == nil }

@@ -175,7 +175,7 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 			if pass, wait = e.gate.enter(e.p.Now(), n); pass.N > 0 {
 				return l.batch[:pass.N], pass
 			}
-			if !e.holds && e.turns == nil {
+			if e.returnable() {
 				if e.gate.gater { // the source's gate decides when; another instance may know sooner that the destination is well
 					wait = min(wait, paceAtLeast)
 				}
