@@ -2,6 +2,7 @@ package idset
 
 import (
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -63,48 +64,50 @@ func wordBytes(w []uint64) []byte {
 
 // reader reads a run from its beginning.
 type reader struct {
-	set    *Set
-	run    *run
-	at     int    // the next block
-	chunk  []byte // what was read and not taken, at the end of memory
-	memory []byte
+	set   *Set
+	run   *run
+	next  int // the next block
+	chunk []byte
+	at    int // in chunk
 }
 
 // peek returns the next entry without taking it; io.EOF: there is none.
 func (b *reader) peek(ctx context.Context) (Entry, error) {
-	if len(b.chunk) == 0 && b.at < len(b.run.fences) {
-		at, to := b.at, min(b.at+blocks.Chunk, len(b.run.fences))
-		memory := b.memory[:0]
-		err := b.set.db.Read(ctx, func(tx *sqlitedb.Tx) error {
-			rows, err := tx.Query(b.set.sql.blocks, b.run.block(at), b.run.block(to))
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for ; rows.Next(); at++ {
-				var block sqlitedb.Blob
-				if err := rows.Scan(&block); err != nil {
-					return err
-				}
-				memory = append(memory, block...)
-			}
-			if err := rows.Err(); err != nil || at == to {
-				return err
-			}
-			return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, at)
-		})
-		if err != nil {
+	if b.at == len(b.chunk) && b.next < len(b.run.fences) {
+		if err := b.set.db.Read(ctx, b.fill); err != nil {
 			return Entry{}, err
 		}
-		b.at, b.chunk, b.memory = at, memory, memory
 	}
-	if len(b.chunk) < entryBytes {
+	if len(b.chunk)-b.at < entryBytes {
 		return Entry{}, io.EOF
 	}
-	return readEntry(b.chunk), nil
+	return readEntry(b.chunk[b.at:]), nil
 }
 
-func (b *reader) take() { b.chunk = b.chunk[entryBytes:] }
+func (b *reader) fill(tx *sqlitedb.Tx) error {
+	to := min(b.next+blocks.Chunk, len(b.run.fences))
+	rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.next), b.run.block(to))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var block sql.RawBytes
+	for b.chunk, b.at = b.chunk[:0], 0; rows.Next(); b.next++ {
+		if err := rows.Scan(&block); err != nil {
+			return err
+		}
+		b.chunk = append(b.chunk, block...)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if b.next < to {
+		return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, b.next)
+	}
+	return nil
+}
+
+func (b *reader) take() { b.at += entryBytes }
 
 // least takes the first entry of all.
 func least(ctx context.Context, all []*reader) (Entry, error) {

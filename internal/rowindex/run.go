@@ -120,7 +120,7 @@ func unpack(to []entry, b []byte) ([]entry, error) {
 
 // readBlock reads a block of a run. It fails with sql.ErrNoRows where the run was merged away meanwhile.
 func (x *Index) readBlock(tx *sqlitedb.Tx, r *run, i int) ([]entry, error) {
-	var b []byte
+	var b sqlitedb.Blob
 	if err := tx.QueryRow(x.sql.block, r.block(i)).Scan(&b); err != nil {
 		return nil, fmt.Errorf("read block %d of run %d of the index %s: %w", i, r.no, x.o.Name, err)
 	}
