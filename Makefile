@@ -144,7 +144,6 @@ bench-console-redis = console -on redis
 bench-growth-events = growth -of events
 bench-growth-roles = growth -of queue,deadletters,ledger,windows,search
 
-
 bench: ## measure the systems as they are shipped (hours; less with BENCHES=queue); medians are in bin/bench
 	mkdir -p bin/bench
 	$(GO) build -o bin/bench/bench ./bench

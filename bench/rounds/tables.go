@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // A table of a page stands between a comment that asks for it and one that ends it:
@@ -37,60 +39,66 @@ func Tables(page []byte, folder string) ([]byte, error) {
 	return made, failed
 }
 
-// tableOf makes one table, below a line that says what it is of.
-func tableOf(ask, folder string) (string, error) {
+// wanted is what the comment before a table asks for.
+type wanted struct {
+	bench             string
+	rows, cut         *regexp.Regexp
+	figures, headings []string
+}
+
+func parseWanted(ask string) (w wanted, err error) {
 	bench, parts, _ := strings.Cut(ask, ";")
-	k, err := read(filepath.Join(folder, bench+".jsonl"))
-	if err != nil {
-		return "", err
-	}
-	rows, cut := regexp.MustCompile(""), regexp.MustCompile("$")
-	var columns []string
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| |", k.about())
+	w = wanted{bench: bench, rows: regexp.MustCompile(""), cut: regexp.MustCompile("$")}
 	for part := range strings.SplitSeq(parts, ";") {
 		name, value, _ := strings.Cut(strings.TrimLeft(part, " "), " ")
 		switch name {
-		case "rows", "cut":
-			r, err := regexp.Compile(value)
-			if err != nil {
-				return "", err
-			}
-			if name == "rows" {
-				rows = r
-			} else {
-				cut = r
-			}
+		case "rows":
+			w.rows, err = regexp.Compile(value)
+		case "cut":
+			w.cut, err = regexp.Compile(value)
 		default:
-			columns = append(columns, name)
-			fmt.Fprintf(&b, " %s |", value)
+			w.figures, w.headings = append(w.figures, name), append(w.headings, value)
+		}
+		if err != nil {
+			return w, err
 		}
 	}
-	fmt.Fprintf(&b, "\n|%s\n", strings.Repeat("---|", len(columns)+1))
-	measured := map[string]bool{}
-	none := true
+	return w, nil
+}
+
+// tableOf makes one table, below a line that says what it is of.
+func tableOf(ask, folder string) (string, error) {
+	w, err := parseWanted(ask)
+	if err != nil {
+		return "", err
+	}
+	k, err := read(filepath.Join(folder, w.bench+".jsonl"))
+	if err != nil {
+		return "", err
+	}
+	lines := []string{k.about(), "", "| | " + strings.Join(w.headings, " | ") + " |", "|" + strings.Repeat("---|", len(w.figures)+1)}
+	head, measured := len(lines), map[string]bool{}
 	for _, name := range k.names {
-		if !rows.MatchString(name) {
+		if !w.rows.MatchString(name) {
 			continue
 		}
-		none = false
-		fmt.Fprintf(&b, "| %s |", cut.ReplaceAllString(name, ""))
-		for _, c := range columns {
-			v, has := k.figures[name][c]
-			measured[c] = measured[c] || has
-			fmt.Fprintf(&b, " %s |", figure(v))
+		line := "| " + w.cut.ReplaceAllString(name, "") + " |"
+		for _, f := range w.figures {
+			v, has := k.figures[name][f]
+			measured[f] = measured[f] || has
+			line += " " + figure(v) + " |"
 		}
-		b.WriteString("\n")
+		lines = append(lines, line)
 	}
-	if none {
-		return "", fmt.Errorf("no row of %s.jsonl matches %q", bench, rows)
+	if len(lines) == head {
+		return "", fmt.Errorf("no row of %s.jsonl matches %q", w.bench, w.rows)
 	}
-	for _, c := range columns {
-		if !measured[c] {
-			return "", fmt.Errorf("none of its rows has the figure %q", c)
+	for _, f := range w.figures {
+		if !measured[f] {
+			return "", fmt.Errorf("none of its rows has the figure %q", f)
 		}
 	}
-	return b.String(), nil
+	return strings.Join(lines, "\n") + "\n", nil
 }
 
 // about says what results are of.
@@ -117,12 +125,8 @@ func figure(v float64) string {
 	case v >= 10:
 		digits = 1
 	}
-	text := strconv.FormatFloat(v, 'f', digits, 64)
-	if len(text) <= 3 || digits > 0 {
-		return text
-	}
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return english.Sprintf("%.*f", digits, v)
 }
+
+// english writes numbers with a comma between thousands.
+var english = message.NewPrinter(language.English)

@@ -30,7 +30,7 @@ func TestReadsGrowWhileManyWait(t *testing.T) {
 			r.resize(asked)
 		}
 		if got := fmt.Sprint(asks); got != c.want {
-			t.Errorf("%d at first, of which %v are found: it asks for %s, want %s", c.batch, c.finds, got, c.want)
+			t.Errorf("%d at first, and %v are found: it asks for %s, want %s", c.batch, c.finds, got, c.want)
 		}
 	}
 	r := reader{s: &Source{o: Options{Batch: 100}}}
