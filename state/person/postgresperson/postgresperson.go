@@ -74,11 +74,7 @@ func New(ctx context.Context, db *postgresdb.DB, o Options) (*Store, error) {
 	if err := db.Migrate(ctx); err != nil {
 		return nil, err
 	}
-	c, err := known.New(o.CacheMiB << 20)
-	if err != nil {
-		return nil, fmt.Errorf("persons in PostgreSQL: %w", err)
-	}
-	return &Store{db: db, o: o, cache: c}, nil
+	return &Store{db: db, o: o, cache: known.New(o.CacheMiB << 20)}, nil
 }
 
 // Resolve is person.Persons. It always asks the database: another process may have merged a

@@ -1,7 +1,6 @@
 package tableperson
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -263,16 +262,20 @@ func (b *batch) store() error {
 // storePersons writes changed persons: new ones whole, and of stored ones what has changed.
 func (b *batch) storePersons() error {
 	var fresh, heads, wholes []*Record
-	var scratch []byte
+	var memory []byte // for what all of them store
+	stored := func(appendTo func([]byte) []byte) []byte {
+		from := len(memory)
+		memory = appendTo(memory)
+		return memory[from:len(memory):len(memory)]
+	}
 	for _, r := range b.changed {
 		if r.removed {
 			continue
 		}
 		rec := &Record{key: string(r.ID[:]), identified: r.Identified, created: uint64(r.CreatedMilli), updated: uint64(r.UpdatedMilli)}
 		if r.replaced {
-			scratch = r.Properties.AppendBinary(scratch[:0])
-			r.raw = bytes.Clone(scratch) // no larger than it must be: it is kept
-			rec.registers, rec.properties = r.raw, r.Properties.AppendJSON(nil)
+			r.raw = stored(r.Properties.AppendBinary)
+			rec.registers, rec.properties = r.raw, stored(r.Properties.AppendJSON)
 		}
 		if !r.stored {
 			rec.project, rec.distinct = r.Project[:], r.distinct

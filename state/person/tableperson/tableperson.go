@@ -70,11 +70,7 @@ func New[Raw any](persons table.Store[Record, Raw], moves Table[Move, Raw], list
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c, err := known.New(o.CacheMiB << 20)
-	if err != nil {
-		return nil, fmt.Errorf("persons: %w", err)
-	}
-	return &Store[Raw]{persons: persons, moves: moves, lists: lists, o: o, cache: c}, nil
+	return &Store[Raw]{persons: persons, moves: moves, lists: lists, o: o, cache: known.New(o.CacheMiB << 20)}, nil
 }
 
 // Memory makes a store in memory: for tests, simulation, and what may be lost at a restart. It

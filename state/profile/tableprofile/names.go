@@ -4,27 +4,24 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/tidemill/tidemill/internal/recent"
 	"github.com/tidemill/tidemill/state/profile/internal/rules"
 )
 
-// mostNames is how many identities are remembered, of about 250 bytes each.
-const mostNames = 64 << 10
+// namesBytes is the memory for identities: about 150,000 of them.
+const namesBytes = 16 << 20
 
 // names remembers whose identities are, for a store that alone changes its table. An identity
 // stays with its profile until that is deleted.
 type names struct {
-	mu      sync.Mutex // guards all below; held for short work in memory
-	of      *simplelru.LRU[rules.Name, uuid.UUID]
-	deleted uint64 // how many deletions began and ended
-	going   int    // deletions that have not ended: meanwhile nothing is learned
+	mu      sync.Mutex    // guards all below; held for short work in memory
+	of      *recent.Bytes // ids of profiles by nameKey
+	deleted uint64        // how many deletions began and ended
+	going   int           // deletions that have not ended: meanwhile nothing is learned
 }
 
-func newNames() (*names, error) {
-	of, err := simplelru.NewLRU[rules.Name, uuid.UUID](mostNames, nil)
-	return &names{of: of}, err
-}
+func newNames() *names { return &names{of: recent.NewBytes(namesBytes)} }
 
 // apart returns the names whose owners are remembered, and the others, with the state that learn
 // and still ask for. Nil remembers nothing.
@@ -35,8 +32,8 @@ func (n *names) apart(all []rules.Name) (known []rules.Gift, unknown []rules.Nam
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, name := range all {
-		if id, ok := n.of.Get(name); ok {
-			known = append(known, rules.Gift{Name: name, Profile: id})
+		if id, ok := n.of.Get([]byte(nameKey(name))); ok {
+			known = append(known, rules.Gift{Name: name, Profile: uuid.UUID(id)})
 		} else {
 			unknown = append(unknown, name)
 		}
@@ -62,7 +59,7 @@ func (n *names) learn(read []rules.Gift, deleted uint64) {
 		return
 	}
 	for _, g := range read {
-		n.of.Add(g.Name, g.Profile)
+		n.of.Put([]byte(nameKey(g.Name)), g.Profile[:])
 	}
 }
 
@@ -78,7 +75,7 @@ func (n *names) forget(of []rules.Name) (forgotten func()) {
 	n.deleted++
 	n.going++
 	for _, name := range of {
-		n.of.Remove(name)
+		n.of.Remove([]byte(nameKey(name)))
 	}
 	return func() {
 		n.mu.Lock()

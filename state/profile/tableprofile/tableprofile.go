@@ -44,9 +44,9 @@ func New[Raw any](t Table[Raw], o profile.Options) (*Store[Raw], error) {
 	}
 	s := &Store[Raw]{t: t, o: o}
 	if o.Alone {
-		s.names, err = newNames()
+		s.names = newNames()
 	}
-	return s, err
+	return s, nil
 }
 
 // Memory keeps profiles in memory: for tests, simulation and data that may be lost at a restart.

@@ -4,13 +4,13 @@
 package known
 
 import (
+	"encoding/binary"
 	"math"
-	"strings"
 	"sync"
 
 	"github.com/google/uuid"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/tidemill/tidemill/internal/recent"
 	"github.com/tidemill/tidemill/state/person"
 	"github.com/tidemill/tidemill/state/person/internal/rules"
 )
@@ -33,34 +33,24 @@ func (p Person) Covers(d *rules.Delta) bool {
 	return rules.Covers(p.CreatedMilli, p.UpdatedMilli, p.Registers, d)
 }
 
-// overhead is about what an entry takes in memory beside its distinct id and registers.
-const overhead = 320
-
-func (p Person) size(r person.Ref) int { return overhead + len(r.Distinct) + cap(p.Registers) }
-
 // Cache remembers the persons that were last used. It may be used from several goroutines.
 type Cache struct {
 	mu     sync.Mutex // guards all below; held for short work in memory
-	of     *simplelru.LRU[person.Ref, Person]
-	bytes  int // of it
-	most   int
+	of     *recent.Bytes
 	moves  uint64 // batches that moved distinct ids
 	newest uint64 // number of the last one of those
+
+	key, value []byte // of one call
 }
 
 // New makes a cache that takes about so many bytes.
-func New(bytes int) (*Cache, error) {
-	c := &Cache{most: bytes}
-	var err error
-	c.of, err = simplelru.NewLRU(max(bytes/overhead, 1), func(r person.Ref, p Person) { c.bytes -= p.size(r) })
-	return c, err
-}
+func New(bytes int) *Cache { return &Cache{of: recent.NewBytes(bytes)} }
 
 // ID returns the id of the person last seen with a distinct id.
 func (c *Cache) ID(r person.Ref) (uuid.UUID, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, ok := c.of.Peek(r)
+	p, ok := c.get(r)
 	return p.ID, ok
 }
 
@@ -71,7 +61,7 @@ func (c *Cache) Resolve(refs []person.Ref, into []uuid.UUID) (missing []int, mov
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, r := range refs {
-		p, ok := c.of.Get(r)
+		p, ok := c.get(r)
 		if into[i] = p.ID; !ok {
 			missing = append(missing, i)
 		}
@@ -87,11 +77,10 @@ func (c *Cache) Fill(refs []person.Ref, ids []uuid.UUID, missing []int, moves ui
 		return
 	}
 	for _, i := range missing {
-		if !c.of.Contains(refs[i]) {
-			c.add(refs[i], Derived(ids[i]))
+		if _, has := c.get(refs[i]); !has {
+			c.put(refs[i], Derived(ids[i]))
 		}
 	}
-	c.shrink()
 }
 
 // News returns the changes that may say more than is known. It judges only those without
@@ -104,7 +93,7 @@ func (c *Cache) News(changes []person.Change) []person.Change {
 		ch := &changes[i]
 		if len(ch.Properties) == 0 {
 			at := ch.At.UnixMilli()
-			if p, ok := c.of.Get(ch.Ref); ok && p.Covers(&rules.Delta{FirstMilli: at, LastMilli: at}) {
+			if p, ok := c.get(ch.Ref); ok && p.Covers(&rules.Delta{FirstMilli: at, LastMilli: at}) {
 				continue
 			}
 		}
@@ -119,7 +108,7 @@ func (c *Cache) Unknown(deltas []rules.Delta) []rules.Delta {
 	oks := make([]bool, len(deltas))
 	c.mu.Lock()
 	for i := range deltas {
-		ps[i], oks[i] = c.of.Get(deltas[i].Ref)
+		ps[i], oks[i] = c.get(deltas[i].Ref)
 	}
 	c.mu.Unlock()
 	rest := deltas[:0]
@@ -140,8 +129,8 @@ func (c *Cache) Apart(merges []person.Merge, outcomes []person.Outcome) (rest []
 	rest, of = make([]person.Merge, 0, len(merges)), make([]int, 0, len(merges))
 	for i := range merges {
 		m := &merges[i]
-		into, ok := c.of.Get(m.Ref)
-		other, both := c.of.Get(person.Ref{Project: m.Project, Distinct: m.Other})
+		into, ok := c.get(m.Ref)
+		other, both := c.get(person.Ref{Project: m.Project, Distinct: m.Other})
 		at := m.At.UnixMilli()
 		d := &rules.Delta{FirstMilli: at, LastMilli: at}
 		if ok && both && m.Other != m.Distinct && into.ID == other.ID && (into.Identified || other.Identified) &&
@@ -174,37 +163,56 @@ func (c *Cache) Learn(b Batch) {
 	}
 	for _, r := range b.Refs {
 		if p, ok := b.Of(r); ok && !late {
-			c.add(r, p)
+			c.put(r, p)
 		} else {
-			c.of.Remove(r)
+			c.of.Remove(c.keyOf(r))
 		}
 	}
-	c.shrink()
 }
 
 // Forget forgets the person of a distinct id.
 func (c *Cache) Forget(r person.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of.Remove(r)
+	c.of.Remove(c.keyOf(r))
 }
 
-// add remembers a person in its own memory: the caller's may be part of something large, or
-// be reused.
-func (c *Cache) add(r person.Ref, p Person) {
-	if old, ok := c.of.Peek(r); ok {
-		c.bytes -= old.size(r)
-	} else {
-		r.Distinct = strings.Clone(r.Distinct)
-	}
-	c.bytes += p.size(r)
-	c.of.Add(r, p)
+// keyOf is the key of a distinct id, until the next call.
+func (c *Cache) keyOf(r person.Ref) []byte {
+	c.key = append(append(c.key[:0], r.Project[:]...), r.Distinct...)
+	return c.key
 }
 
-func (c *Cache) shrink() {
-	for c.bytes > c.most {
-		if _, _, ok := c.of.RemoveOldest(); !ok {
-			return
-		}
+func (c *Cache) put(r person.Ref, p Person) {
+	v := append(c.value[:0], p.ID[:]...)
+	v = binary.LittleEndian.AppendUint64(v, uint64(p.CreatedMilli))
+	v = binary.LittleEndian.AppendUint64(v, uint64(p.UpdatedMilli))
+	v = append(v, 0)
+	if p.Identified {
+		v[identified] = 1
 	}
+	c.value = append(v, p.Registers...)
+	c.of.Put(c.keyOf(r), c.value)
 }
+
+func (c *Cache) get(r person.Ref) (p Person, has bool) {
+	v, has := c.of.Get(c.keyOf(r))
+	if !has {
+		return p, false
+	}
+	return Person{
+		ID:           uuid.UUID(v[:created]),
+		CreatedMilli: int64(binary.LittleEndian.Uint64(v[created:])),
+		UpdatedMilli: int64(binary.LittleEndian.Uint64(v[updated:])),
+		Identified:   v[identified] == 1,
+		Registers:    v[registers:],
+	}, true
+}
+
+// Where the parts of a person begin in what is remembered of it; its id is first.
+const (
+	created    = 16
+	updated    = created + 8
+	identified = updated + 8
+	registers  = identified + 1
+)
