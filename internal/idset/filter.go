@@ -34,16 +34,18 @@ func (f filter) add(hash uint64) {
 	}
 }
 
+// maybe looks at half of the probes at once: a branch for each would mostly be guessed wrong, and
+// what comes next would wait for the line instead of fetching its own.
 func (f filter) maybe(hash uint64) bool {
 	line, probe := f.line(hash)
-	for i := range probes {
-		bit := probe >> (i * 7) & 511
-		if line[bit>>6]&(1<<(bit&63)) == 0 {
-			return false
-		}
-		if i == 3 {
-			probe = bits.RotateLeft64(probe*0x9e3779b97f4a7c15, 32)
-		}
+	_ = line[lineWords-1]
+	has := func(i int) uint64 {
+		bit := probe >> (i * 7)
+		return line[bit>>6&(lineWords-1)] >> (bit & 63)
 	}
-	return true
+	if has(0)&has(1)&has(2)&has(3)&1 == 0 {
+		return false
+	}
+	probe = bits.RotateLeft64(probe*0x9e3779b97f4a7c15, 32)
+	return has(4)&has(5)&has(6)&has(7)&1 != 0
 }
