@@ -41,7 +41,7 @@ var (
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
 	Above    uint64       // versions of overrides are greater: the highest one of an existing warehouse
-	CacheMiB int          // memory for what is known of persons; 0 means 32, enough for about 50,000
+	CacheMiB int          // memory for what is known of persons; 0 means 32, enough for some 150,000
 	Log      *slog.Logger // log for operators; nil discards
 }
 

@@ -33,7 +33,7 @@ import (
 // Options tune a Store; the zero value is ready to use.
 type Options struct {
 	Above    uint64       // versions of overrides are greater: the highest one of an existing warehouse
-	CacheMiB int          // memory for what is known of persons; 0 means 64, enough for about 150,000
+	CacheMiB int          // memory for what is known of persons; 0 means 64, enough for some 300,000
 	Shared   bool         // other processes write the tables too: ids are never taken from the cache
 	Log      *slog.Logger // log for operators; nil discards
 }
