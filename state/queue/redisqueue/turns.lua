@@ -230,6 +230,69 @@ local function fromtenant(q, p, tenant, most, got)
   return got.n - from
 end
 
+-- simple says whether each tenant of a round has its jobs in one list, and nothing else in it: none
+-- came back, none was removed, none is apart for its key.
+local function simple(q, p, round)
+  if q.c.keyed or q.c.waskeyed or q.c.fair == 'unfair' or not even(q) then return false end
+  local back = {}
+  for i = 1, #round do back[i] = q.k .. 'b' .. flowof(p, round[i], '') end
+  for i = 1, #back, 1000 do
+    if call('EXISTS', unpack(back, i, min(#back, i + 999))) > 0 then return false end
+  end
+  return true
+end
+
+-- fromround takes from the tenants of a simple round: two commands for each, and some for all. n is
+-- how many take turns, those of the round among them.
+local function fromround(q, p, round, n, most, got)
+  local list, spans, heads, turns, gone = {}, {}, {}, {}, {}
+  for i = 1, #round do
+    local left, tenant = most - #list, round[i]
+    if left == 0 then break end
+    local h = holders['t' .. tenant]
+    local share, at = allowed(h, max(1, floor(left / (n - i + 1))))
+    if share == 0 then
+      putaside(q, h.id, at)
+      call('ZREM', q.k .. 'r' .. p, tenant)
+    else
+      local flow = q.k .. 'l' .. flowof(p, tenant, '')
+      local ready = call('LPOP', flow, share) or {}
+      for j = 1, #ready do list[#list + 1] = ready[j] end
+      spans[#spans + 1] = {to = #list, h = h, tenant = tenant}
+      local nxt = #ready == share and call('LINDEX', flow, 0)
+      if nxt then
+        local k = #heads
+        q.n.turn = q.n.turn + 1
+        heads[k + 1], heads[k + 2], turns[k + 1], turns[k + 2] = nxt, tenant, q.n.turn, tenant
+      else
+        gone[#gone + 1] = tenant
+      end
+    end
+  end
+  all('ZADD', q.k .. 'h' .. p, heads, 2000)
+  all('ZADD', q.k .. 'r' .. p, turns, 2000)
+  if #gone > 0 then
+    all('ZREM', q.k .. 'h' .. p, gone, 1000)
+    all('ZREM', q.k .. 'r' .. p, gone, 1000)
+    if call('EXISTS', q.k .. 'h' .. p) == 0 then call('SREM', q.k .. 'levels', p) end
+  end
+  local recs, at = records(q, list), 1
+  for _, span in ipairs(spans) do
+    local from = got.n
+    for k = at, span.to do
+      local rec = recs[tonumber(list[k])]
+      if rec then
+        got.n = got.n + 1
+        got.pos[got.n], got.rec[got.n] = list[k], rec
+      else
+        passed(q, flowof(p, span.tenant, ''))
+      end
+    end
+    at = span.to + 1
+    count(got, from, span.h, span.tenant)
+  end
+end
+
 -- fromlevel takes from a priority: tenants take turns and share alike, or else the oldest
 -- job goes first.
 local function fromlevel(q, p, most, got)
@@ -249,10 +312,14 @@ local function fromlevel(q, p, most, got)
     else
       local round = call('ZRANGE', ring, 0, most - (got.n - from) - 1)
       prepare(q, round)
-      for i = 1, #round do
-        local left = most - (got.n - from)
-        if left == 0 then break end
-        fromtenant(q, p, round[i], max(1, floor(left / (n - i + 1))), got)
+      if simple(q, p, round) then
+        fromround(q, p, round, n, most - (got.n - from), got)
+      else
+        for i = 1, #round do
+          local left = most - (got.n - from)
+          if left == 0 then break end
+          fromtenant(q, p, round[i], max(1, floor(left / (n - i + 1))), got)
+        end
       end
     end
   end
@@ -263,9 +330,33 @@ local function weight(q, p)
   return q.c.weights and tonumber(q.c.weights[tostring(p)]) or 4 ^ min(p, 4)
 end
 
--- serve takes up to most jobs: priorities by weight. pass is a text: how much each has had, in
--- jobs for each of its weight. The one with the least comes next, the higher of equals. A
--- priority gains nothing while it has nothing to hand out.
+-- shares divides most jobs among priorities by their weights, as if each had enough. It counts them
+-- in had: how much each has had, in jobs for each of its weight. The one with the least comes next,
+-- the higher of equals.
+local function shares(q, going, most, had, pass)
+  local of = {}
+  if #going == 1 then -- it takes no share from others
+    had[going[1]] = max(had[going[1]], pass)
+    of[going[1]] = most
+    return of, had[going[1]]
+  end
+  while most > 0 do
+    local at = 1
+    for i = 2, #going do
+      if max(had[going[i]], pass) < max(had[going[at]], pass) then at = i end
+    end
+    local p = going[at]
+    local n = min(most, weight(q, p))
+    pass = max(had[p], pass)
+    had[p] = pass + n / weight(q, p)
+    of[p] = (of[p] or 0) + n
+    most = most - n
+  end
+  return of, pass
+end
+
+-- serve takes up to most jobs: priorities by weight, the higher first. pass is a text: how far all are,
+-- and those that have had more. A priority gains nothing while it has nothing to hand out.
 local function serve(q, most, got)
   local levels = call('SMEMBERS', q.k .. 'levels')
   table.sort(levels, function(a, b) return tonumber(a) > tonumber(b) end)
@@ -279,24 +370,17 @@ local function serve(q, most, got)
   for _, p in ipairs(going) do had[p] = had[p] or 0 end
   local was, changed = pass, false
   while got.n < most and #going > 0 do
-    local at = 1
-    for i = 2, #going do
-      if max(had[going[i]], pass) < max(had[going[at]], pass) then at = i end
+    local alone, more, before = #going == 1, {}, got.n
+    local of, after = shares(q, going, most - got.n, had, pass)
+    changed = changed or not alone
+    for _, p in ipairs(going) do
+      local share, n = of[p] or 0, 0
+      if share > 0 then n = fromlevel(q, p, share, got) end
+      if n > 0 then wait(q, p, -n) end
+      if n == share then more[#more + 1] = p elseif not alone then had[p] = had[p] - (share - n) / weight(q, p) end
     end
-    local p = going[at]
-    local share = most - got.n
-    if #going > 1 then share = min(share, weight(q, p)) end
-    had[p] = max(had[p], pass)
-    local n = fromlevel(q, p, share, got)
-    if n > 0 then
-      pass = had[p]
-      if #going > 1 then -- a single priority takes no share from others
-        had[p] = had[p] + n / weight(q, p)
-        changed = true
-      end
-      wait(q, p, -n)
-    end
-    if n < share then table.remove(going, at) end
+    if got.n > before then pass = after end
+    going = more
   end
   if changed or pass ~= was then
     local text = {string.format('%.6f', pass)}

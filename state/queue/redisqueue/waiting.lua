@@ -19,6 +19,13 @@ local function uneven(q, p, tenant, n)
   if call('HINCRBY', q.k .. 'uneven', of, n) == 0 then call('HDEL', q.k .. 'uneven', of) end
 end
 
+-- even says whether lists have what waits, all of it and nothing else.
+local evens = {}
+local function even(q)
+  if evens[q.no] == nil then evens[q.no] = call('EXISTS', q.k .. 'uneven') == 0 end
+  return evens[q.no]
+end
+
 -- passed counts that one of a flow was passed over, which was removed.
 local function passed(q, flow)
   local p, n, rest = match(flow, '^(%d+):(%d+):(.*)$')

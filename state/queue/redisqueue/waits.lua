@@ -2,12 +2,10 @@
 
 -- waitsof is how many jobs of a tenant wait in a priority: with more than a thousand keys, at least.
 -- It says too in how many lists it looked.
-local evens = {} -- queues whose lists say all
 local function waitsof(q, p, tenant)
   local flow = flowof(p, tenant, '')
   local n, looked = call('LLEN', q.k .. 'l' .. flow) + call('ZCARD', q.k .. 'b' .. flow), 1
-  if evens[q.no] == nil then evens[q.no] = call('EXISTS', q.k .. 'uneven') == 0 end
-  if not evens[q.no] then n = n + (call('HGET', q.k .. 'uneven', p .. ':' .. tenant) or 0) end
+  if not even(q) then n = n + (call('HGET', q.k .. 'uneven', p .. ':' .. tenant) or 0) end
   if not (q.c.keyed or q.c.waskeyed) then return n, looked end
   for _, key in ipairs(call('ZRANGE', q.k .. 'H' .. p .. ':' .. tenant, 0, 999)) do
     if key ~= '' then
