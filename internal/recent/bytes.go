@@ -11,17 +11,19 @@ import (
 // garbage has no more to look at where there are a million of them. It is not for several goroutines
 // at once.
 //
-// What is used goes into the young generation. Where that has taken half of the memory it becomes
-// the old one, and the old one is forgotten: of what was not used for that long, all.
+// What is used goes into the young generation. Where that has taken half of the memory, and not mostly
+// for values that were replaced since, it becomes the old one, and the old one is forgotten: of what
+// was not used for that long, all. A key is in one of the two.
 type Bytes struct {
 	most       int // bytes of a generation
 	young, old generation
 }
 
+// generation has one value of a hash: of two keys with the same, the last.
 type generation struct {
-	at     map[uint64]place // by the hash of the key
-	blocks [][]byte
-	size   int
+	at         map[uint64]place
+	blocks     [][]byte
+	size, dead int // bytes that were taken, and those of values that were replaced or removed
 }
 
 type place struct{ block, from uint32 }
@@ -61,32 +63,40 @@ func (b *Bytes) Put(key, value []byte) {
 	}
 }
 
-func (b *Bytes) put(h uint64, key, value []byte) {
-	n := len(key) + len(value) + 2*binary.MaxVarintLen32 + overhead
-	if n > b.most {
-		b.remove(h)
-		return
-	}
-	if b.young.size+n > b.most {
-		b.old, b.young = b.young, generation{at: make(map[uint64]place, len(b.young.at))}
-	}
-	b.young.put(h, key, value)
-	b.young.size += n
-}
-
 // Remove forgets a key.
 func (b *Bytes) Remove(key []byte) { b.remove(xxhash.Sum64(key)) }
 
 func (b *Bytes) remove(h uint64) {
-	delete(b.young.at, h)
-	delete(b.old.at, h)
+	b.young.remove(h)
+	b.old.remove(h)
 }
 
-func (g *generation) put(h uint64, key, value []byte) {
-	n := len(key) + len(value) + 2*binary.MaxVarintLen32
+func (b *Bytes) put(h uint64, key, value []byte) {
+	b.remove(h) // also if it is that of another key: what is left of either could be of before
+	n := taken(key, value)
+	if n > b.most {
+		return
+	}
+	if b.young.size+n > b.most && b.young.dead > b.young.size/2 {
+		b.young = b.young.living(b.most)
+	}
+	if b.young.size+n > b.most {
+		b.old, b.young = b.young, generation{at: make(map[uint64]place, len(b.young.at))}
+	}
+	b.young.put(h, key, value, b.most)
+}
+
+// taken is about how much memory a value takes.
+func taken(key, value []byte) int { return len(key) + len(value) + 2*binary.MaxVarintLen32 + overhead }
+
+func (g *generation) put(h uint64, key, value []byte, most int) {
+	n := taken(key, value) - overhead
 	last := len(g.blocks) - 1
 	if last < 0 || cap(g.blocks[last])-len(g.blocks[last]) < n {
-		g.blocks = append(g.blocks, make([]byte, 0, max(n, blockSize)))
+		if last >= 0 {
+			g.size += cap(g.blocks[last]) - len(g.blocks[last])
+		}
+		g.blocks = append(g.blocks, make([]byte, 0, max(n, min(blockSize, most))))
 		last++
 	}
 	to := g.blocks[last]
@@ -95,6 +105,7 @@ func (g *generation) put(h uint64, key, value []byte) {
 		to = append(binary.AppendUvarint(to, uint64(len(part))), part...)
 	}
 	g.blocks[last] = to
+	g.size += taken(key, value)
 }
 
 func (g *generation) get(h uint64, key []byte) ([]byte, bool) {
@@ -102,9 +113,34 @@ func (g *generation) get(h uint64, key []byte) ([]byte, bool) {
 	if !has {
 		return nil, false
 	}
-	own, rest := part(g.blocks[p.block][p.from:])
-	value, _ := part(rest)
-	return value, bytes.Equal(own, key)
+	own, value := g.read(p)
+	if !bytes.Equal(own, key) {
+		return nil, false
+	}
+	return value, true
+}
+
+func (g *generation) remove(h uint64) {
+	if p, has := g.at[h]; has {
+		g.dead += taken(g.read(p))
+		delete(g.at, h)
+	}
+}
+
+// living is a generation of what was neither replaced nor removed.
+func (g *generation) living(most int) generation {
+	is := generation{at: make(map[uint64]place, len(g.at))}
+	for h, p := range g.at {
+		key, value := g.read(p)
+		is.put(h, key, value, most)
+	}
+	return is
+}
+
+func (g *generation) read(p place) (key, value []byte) {
+	key, rest := part(g.blocks[p.block][p.from:])
+	value, _ = part(rest)
+	return key, value
 }
 
 // part divides what begins with a length.

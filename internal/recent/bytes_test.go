@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/tidemill/tidemill/internal/recent"
 )
 
@@ -51,6 +53,28 @@ func TestBytesAreThoseThatWerePutLast(t *testing.T) {
 	}
 }
 
+// Two keys of one hash: the one that comes later is remembered, and of the other nothing of before.
+func TestBytesOfOneHash(t *testing.T) {
+	project := string(make([]byte, 16))
+	one, other := []byte(project+`svLZxjS"8 bytes.8 bytes.8 bytes.Rs;ZEQUe8 bytes.`), []byte(project+`:1^OPW$r8 bytes.8 bytes.8 bytes.Uk*Pt<t{8 bytes.`)
+	if xxhash.Sum64(one) != xxhash.Sum64(other) {
+		t.Fatal("these keys are no case for it")
+	}
+	b := recent.NewBytes(64 << 10)
+	b.Put(one, []byte("before"))
+	for i := range 40 { // it is old now
+		b.Put(fmt.Append(nil, i), make([]byte, 1000))
+	}
+	b.Put(one, []byte("after"))
+	b.Put(other, []byte("another"))
+	if v, has := b.Get(one); has && string(v) != "after" {
+		t.Errorf("it is %q", v)
+	}
+	if v, has := b.Get(other); !has || string(v) != "another" {
+		t.Errorf("the other is %q, %v", v, has)
+	}
+}
+
 func TestBytesThatAreUsedStay(t *testing.T) {
 	b, value := recent.NewBytes(1<<20), make([]byte, 1000)
 	has := func(key string) bool { _, ok := b.Get([]byte(key)); return ok }
@@ -71,6 +95,22 @@ func TestBytesThatAreUsedStay(t *testing.T) {
 	}
 	if !has("used") || has("1") {
 		t.Errorf("after 1,200 more, what is used is remembered: %v; what was not: %v", has("used"), has("1"))
+	}
+}
+
+// Values of one key that come one after the other do not drive out the others.
+func TestBytesThatAreReplacedTakeNoRoom(t *testing.T) {
+	b := recent.NewBytes(1 << 20)
+	for i := range 100 {
+		b.Put(fmt.Append(nil, i), make([]byte, 1000))
+	}
+	for i := range 10_000 {
+		b.Put([]byte("changes"), fmt.Append(make([]byte, 1000), i))
+	}
+	for i := range 100 {
+		if _, has := b.Get(fmt.Append(nil, i)); !has {
+			t.Fatalf("%d is forgotten, of 101 keys in 1 MiB", i)
+		}
 	}
 }
 
@@ -98,6 +138,12 @@ func TestBytesTakeNoMoreMemoryThanTheyMay(t *testing.T) {
 	}
 	if took := heap() - before; took > most*5/4 || took < most/2 {
 		t.Errorf("a million values took %d bytes; want about %d", took, most)
+	}
+	for i := range 500 { // of each block the half is left
+		b.Put(fmt.Append(nil, "long", i), make([]byte, 132_000))
+	}
+	if took := heap() - before; took > most*5/4 || took < most/2 {
+		t.Errorf("long values took %d bytes; want about %d", took, most)
 	}
 	runtime.KeepAlive(b)
 }

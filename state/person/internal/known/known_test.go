@@ -36,8 +36,8 @@ func TestItKnowsThePersonsThatWereLastUsed(t *testing.T) {
 	for i := range 1000 {
 		c.Learn(as(0, false, known.Person{Registers: make([]byte, 10_000+i)}, fmt.Sprint(i%300)))
 	}
-	if n := has(300); n < 48 || n > 104 {
-		t.Errorf("it has %d persons of about 11 KB; want 48 to 104 in 1 MiB", n)
+	if n := has(300); n < 40 || n > 104 {
+		t.Errorf("it has %d persons of about 11 KB; want 40 to 104 in 1 MiB", n)
 	}
 	for i := range 3000 {
 		c.Learn(as(0, false, known.Person{Registers: make([]byte, 60)}, fmt.Sprint(i)))
