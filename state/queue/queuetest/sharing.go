@@ -18,6 +18,8 @@ var sharing = []promise{
 		"none starves, and none is a privilege only in name", 0, sharesByWeight},
 	{"gives priorities the weights that were set",
 		"how much more urgent is the operator's to say", 0, sharesAsSet},
+	{"gives each priority its weight's part of what a limit lets go",
+		"a limit must not leave low priorities with nothing", 0, sharesUnderLimits},
 	{"lets a priority have what others do not use",
 		"weights divide what is scarce, nothing else", 0, sharesWhatIsLeft},
 	{"gives nothing for a time of silence",
@@ -114,6 +116,34 @@ func sharesAsSet(b *bench) {
 	got := serve(b, b.open("q"), 300, 5, priorityOf)
 	if got[0] < 95 || got[0] > 105 {
 		b.Errorf("with a weight of 1 beside 2, priority 0 had %d of 300, want 100", got[0])
+	}
+}
+
+func sharesUnderLimits(b *bench) {
+	for _, limit := range []struct {
+		name string
+		set  func(s *queue.Settings)
+	}{
+		{"of each tenant", func(s *queue.Settings) { s.Tenant.AtOnce = 10 }},
+		{"of one tenant", func(s *queue.Settings) { s.Tenants = map[string]queue.Limit{"t": {AtOnce: 10}} }},
+		{"of each key", func(s *queue.Settings) { s.Key.AtOnce = 10 }},
+	} {
+		b.set(func(s *queue.Settings) { *s = queue.Settings{}; limit.set(s) })
+		src := b.open("q")
+		for _, p := range []uint8{0, 1, 2} {
+			jobs := many(400, "t", p)
+			for _, j := range jobs {
+				j.ID, j.Key = limit.name+j.ID, []byte("k")
+			}
+			b.add(queue.New, jobs...)
+		}
+		got := serve(b, src, 210, 200, priorityOf)
+		for p, want := range map[uint8]int{0: 10, 1: 40, 2: 160} {
+			if off := math.Abs(float64(got[p] - want)); off > 16 || got[p] == 0 {
+				b.Errorf("of 210 jobs under a limit %s, priority %d had %d, want about %d (all: %v)", limit.name, p, got[p], want, got)
+			}
+		}
+		serve(b, src, 3*400-210, 200, priorityOf)
 	}
 }
 

@@ -330,9 +330,9 @@ local function weight(q, p)
   return q.c.weights and tonumber(q.c.weights[tostring(p)]) or 4 ^ min(p, 4)
 end
 
--- shares divides most jobs among priorities by their weights, as if each had enough. It counts them
--- in had: how much each has had, in jobs for each of its weight. The one with the least comes next,
--- the higher of equals.
+-- shares divides most jobs among priorities by their weights, as if each had enough, or says who
+-- comes next. It counts them in had: how much each has had, in jobs for each of its weight. The one
+-- with the least comes next, the higher of equals.
 local function shares(q, going, most, had, pass)
   local of = {}
   if #going == 1 then -- it takes no share from others
@@ -351,6 +351,7 @@ local function shares(q, going, most, had, pass)
     had[p] = pass + n / weight(q, p)
     of[p] = (of[p] or 0) + n
     most = most - n
+    if q.c.tenant or q.c.named or q.c.key then break end -- what these let go is divided too: one share at a time
   end
   return of, pass
 end
