@@ -1,12 +1,8 @@
 package idset
 
 import (
-	"context"
-	"database/sql"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"sort"
 
 	"github.com/tidemill/tidemill/internal/blocks"
@@ -62,72 +58,14 @@ func wordBytes(w []uint64) []byte {
 	return b
 }
 
-// reader reads a run from its beginning.
-type reader struct {
-	set   *Set
-	run   *run
-	next  int // the next block
-	chunk []byte
-	at    int // in chunk
+// entries reads a run from its beginning.
+func (s *Set) entries(r *run) *blocks.Reader[Entry] {
+	return &blocks.Reader[Entry]{DB: s.db, Query: s.sql.blocks, Name: "the ids of " + s.o.Name, Run: r.no, Blocks: len(r.fences), AtOnce: blocks.Chunk, Unpack: unpack}
 }
 
-// peek returns the next entry without taking it; io.EOF: there is none.
-func (b *reader) peek(ctx context.Context) (Entry, error) {
-	if b.at == len(b.chunk) && b.next < len(b.run.fences) {
-		if err := b.set.db.Read(ctx, b.fill); err != nil {
-			return Entry{}, err
-		}
+func unpack(to []Entry, block []byte) ([]Entry, error) {
+	for ; len(block) >= entryBytes; block = block[entryBytes:] {
+		to = append(to, readEntry(block))
 	}
-	if len(b.chunk)-b.at < entryBytes {
-		return Entry{}, io.EOF
-	}
-	return readEntry(b.chunk[b.at:]), nil
-}
-
-func (b *reader) fill(tx *sqlitedb.Tx) error {
-	to := min(b.next+blocks.Chunk, len(b.run.fences))
-	rows, err := tx.Query(b.set.sql.blocks, b.run.block(b.next), b.run.block(to))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var block sql.RawBytes
-	for b.chunk, b.at = b.chunk[:0], 0; rows.Next(); b.next++ {
-		if err := rows.Scan(&block); err != nil {
-			return err
-		}
-		b.chunk = append(b.chunk, block...)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	if b.next < to {
-		return fmt.Errorf("run %d of the ids of %s has no block %d", b.run.no, b.set.o.Name, b.next)
-	}
-	return nil
-}
-
-func (b *reader) take() { b.at += entryBytes }
-
-// least takes the first entry of all.
-func least(ctx context.Context, all []*reader) (Entry, error) {
-	var from *reader
-	var first Entry
-	for _, b := range all {
-		n, err := b.peek(ctx)
-		if errors.Is(err, io.EOF) {
-			continue
-		}
-		if err != nil {
-			return Entry{}, err
-		}
-		if from == nil || n.compare(first.ID) < 0 {
-			from, first = b, n
-		}
-	}
-	if from == nil {
-		return Entry{}, io.EOF
-	}
-	from.take()
-	return first, nil
+	return to, nil
 }

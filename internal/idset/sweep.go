@@ -258,12 +258,14 @@ func (s *Set) write(ctx context.Context, level int, newest int64, count int, nex
 func (s *Set) merge(ctx context.Context, runs []*run, level int) error {
 	var newest int64
 	count := 0
-	all := make([]*reader, len(runs))
+	all := make([]*blocks.Reader[Entry], len(runs))
 	for i, r := range runs {
-		all[i] = &reader{set: s, run: r}
+		all[i] = s.entries(r)
 		newest, count = max(newest, r.newest), count+r.count
 	}
-	return s.replace(ctx, runs, level, newest, count, func() (Entry, error) { return least(ctx, all) })
+	return s.replace(ctx, runs, level, newest, count, func() (Entry, error) {
+		return blocks.Least(ctx, all, func(a, b Entry) int { return a.compare(b.ID) })
+	})
 }
 
 // replace writes a run of what next yields instead of others.
@@ -307,14 +309,14 @@ func (s *Set) forget(ctx context.Context, f Forget) error {
 				return err
 			}
 		}
-		b := &reader{set: s, run: r}
+		b := s.entries(r)
 		next := func() (Entry, error) {
 			for {
-				e, err := b.peek(ctx)
+				e, err := b.Peek(ctx)
 				if err != nil {
 					return Entry{}, err
 				}
-				if b.take(); held(e.Pos) {
+				if b.Take(); held(e.Pos) {
 					return e, nil
 				}
 			}

@@ -3,7 +3,6 @@ package rowindex
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -220,75 +219,10 @@ func (w *writer) flush(ctx context.Context) error {
 	return err
 }
 
-// entries reads a run from its beginning.
-type entries struct {
-	x     *Index
-	run   *run
-	next  int // the next block
-	chunk []entry
-	at    int // in chunk
-}
-
-// peek returns the next entry without taking it; io.EOF: there is none.
-func (b *entries) peek(ctx context.Context) (entry, error) {
-	if b.at == len(b.chunk) && b.next < len(b.run.fences) {
-		if err := b.x.db.Read(ctx, b.fill); err != nil {
-			return entry{}, err
-		}
-	}
-	if b.at == len(b.chunk) {
-		return entry{}, io.EOF
-	}
-	return b.chunk[b.at], nil
-}
-
 // fillBlocks is how many blocks are read at once: eight runs that are merged hold a megabyte or two.
 const fillBlocks = 16
 
-func (b *entries) fill(tx *sqlitedb.Tx) error {
-	to := min(b.next+fillBlocks, len(b.run.fences))
-	rows, err := tx.Query(b.x.sql.blocks, b.run.block(b.next), b.run.block(to))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var block sql.RawBytes
-	for b.chunk, b.at = b.chunk[:0], 0; rows.Next(); b.next++ {
-		if err := rows.Scan(&block); err != nil {
-			return err
-		}
-		if b.chunk, err = unpack(b.chunk, block); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	if b.next < to {
-		return fmt.Errorf("run %d of the index %s has no block %d", b.run.no, b.x.o.Name, b.next)
-	}
-	return nil
-}
-
-// least takes the first entry of all.
-func least(ctx context.Context, all []*entries) (entry, error) {
-	var from *entries
-	var first entry
-	for _, b := range all {
-		e, err := b.peek(ctx)
-		if errors.Is(err, io.EOF) {
-			continue
-		}
-		if err != nil {
-			return entry{}, err
-		}
-		if from == nil || e.compare(first) < 0 {
-			from, first = b, e
-		}
-	}
-	if from == nil {
-		return entry{}, io.EOF
-	}
-	from.at++
-	return first, nil
+// entries reads a run from its beginning.
+func (x *Index) entries(r *run) *blocks.Reader[entry] {
+	return &blocks.Reader[entry]{DB: x.db, Query: x.sql.blocks, Name: "the index " + x.o.Name, Run: r.no, Blocks: len(r.fences), AtOnce: fillBlocks, Unpack: unpack}
 }

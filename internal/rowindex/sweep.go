@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemill/tidemill/internal/blocks"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
 
@@ -151,13 +152,13 @@ func (x *Index) replace(ctx context.Context, runs []*run, level int) error {
 	if err != nil {
 		return err
 	}
-	all := make([]*entries, len(runs))
+	all := make([]*blocks.Reader[entry], len(runs))
 	for i, r := range runs {
-		all[i] = &entries{x: x, run: r}
+		all[i] = x.entries(r)
 	}
 	next := func() (entry, error) {
 		for {
-			if e, err := least(ctx, all); err != nil || !dead.has(e.at.Row) {
+			if e, err := blocks.Least(ctx, all, entry.compare); err != nil || !dead.has(e.at.Row) {
 				return e, err
 			}
 		}
