@@ -103,7 +103,9 @@ local function spend(q)
   all('HSET', q.k .. 'outs', counts, 2000)
 end
 
-local function putaside(q, id, at)
+-- putaside holds one of a ring back until then.
+local function putaside(q, id, at, ring, member)
+  call('ZREM', ring, member)
   call('ZADD', q.k .. 'aside', at, id)
   q.asides = true
   if at < FAR then again = min(again, at) end
@@ -169,8 +171,7 @@ local function fromkey(q, p, tenant, key, most, got)
   local h, at = key ~= '' and q.c.key and holders[keyid(tenant, key)], nil
   most, at = allowed(h, most)
   if most == 0 then
-    putaside(q, h.id, at)
-    call('ZREM', q.k .. 'R' .. p .. ':' .. tenant, key)
+    putaside(q, h.id, at, q.k .. 'R' .. p .. ':' .. tenant, key)
     return nil
   end
   local from = got.n
@@ -198,8 +199,7 @@ local function fromtenant(q, p, tenant, most, got)
   local h, at = holders['t' .. tenant], nil
   most, at = allowed(h, most)
   if most == 0 then
-    putaside(q, h.id, at)
-    call('ZREM', q.k .. 'r' .. p, tenant)
+    putaside(q, h.id, at, q.k .. 'r' .. p, tenant)
     return 0
   end
   local from, under = got.n, q.k .. 'R' .. p .. ':' .. tenant
@@ -252,8 +252,7 @@ local function fromround(q, p, round, n, most, got)
     local h = holders['t' .. tenant]
     local share, at = allowed(h, max(1, floor(left / (n - i + 1))))
     if share == 0 then
-      putaside(q, h.id, at)
-      call('ZREM', q.k .. 'r' .. p, tenant)
+      putaside(q, h.id, at, q.k .. 'r' .. p, tenant)
     else
       local flow = q.k .. 'l' .. flowof(p, tenant, '')
       local ready = call('LPOP', flow, share) or {}
