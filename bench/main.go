@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/tidemill/tidemill/bench/analytics"
+	"github.com/tidemill/tidemill/bench/beside"
 	"github.com/tidemill/tidemill/bench/bridge"
 	"github.com/tidemill/tidemill/bench/console"
 	"github.com/tidemill/tidemill/bench/crm"
@@ -35,7 +36,7 @@ import (
 	"github.com/tidemill/tidemill/bench/windows"
 )
 
-var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench, growth.Bench}
+var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, beside.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench, growth.Bench}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended

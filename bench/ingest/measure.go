@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/requests"
 	"github.com/tidemill/tidemill/bench/rounds"
 )
 
@@ -19,7 +20,7 @@ type contestant struct {
 	row       row
 	program   *process.Program
 	redis     *process.Services
-	load      *load
+	load      *requests.Load
 	warm      int // requests before the measurements
 	took      []time.Duration
 	passed    time.Duration
@@ -85,7 +86,7 @@ func start(ctx context.Context, o options, row row, redis *process.Services, dir
 	if c.load, err = newLoad(strings.TrimPrefix(c.program.URL, "http://"), o, row.ids); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
-	warm, err := c.load.run(time.Duration(o.warm * float64(time.Second)))
+	warm, err := c.load.Run(time.Duration(o.warm * float64(time.Second)))
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
@@ -95,7 +96,7 @@ func start(ctx context.Context, o options, row row, redis *process.Services, dir
 
 func (c *contestant) stop() error {
 	if c.load != nil {
-		c.load.close()
+		c.load.Close()
 	}
 	return c.program.Stop()
 }
@@ -104,7 +105,7 @@ func (c *contestant) stop() error {
 func (c *contestant) turn(d time.Duration) error {
 	own, far, loading := process.CPU(c.program.PID()), c.redis.CPU("redis"), process.CPU(os.Getpid())
 	start := time.Now()
-	took, err := c.load.run(d)
+	took, err := c.load.Run(d)
 	c.passed += time.Since(start)
 	c.own += process.CPU(c.program.PID()) - own
 	c.far += c.redis.CPU("redis") - far
