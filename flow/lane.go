@@ -25,9 +25,10 @@ type lane struct {
 	work  Work
 	rand  *rand.Rand
 
-	batch    []*Task   // what it holds, oldest first
-	ahead    *Task     // the first of the next run
-	since    time.Time // the batch's first message came
+	worked   time.Duration // the last batch took
+	batch    []*Task       // what it holds, oldest first
+	ahead    *Task         // the first of the next run
+	since    time.Time     // the batch's first message came
 	clock    alarm
 	live     []*Task               // scratch of attempt and emit
 	ended    []*Task               // scratch of release
@@ -131,9 +132,12 @@ func (l *lane) park() {
 // Messages that have to be tried again and cannot go back to the source go round until they
 // end.
 func (l *lane) do(ctx context.Context) {
+	l.giveWay(ctx)
 	if l.e.turns != nil {
 		l.batch[0].run.closed.Store(true)
 	}
+	began := l.e.p.Now()
+	defer func() { l.worked = l.e.p.Now().Sub(began) }()
 	l.screen(ctx)
 	l.release(ctx)
 	for len(l.batch) > 0 {
@@ -185,6 +189,16 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 		if !l.hold(ctx, wait, true) {
 			return l.giveBack(ctx, l.batch, 0), policy.Pass{}
 		}
+	}
+}
+
+// giveWay rests where something is more urgent.
+func (l *lane) giveWay(ctx context.Context) {
+	if l.e.p.GiveWay == nil {
+		return
+	}
+	if rest := l.e.p.GiveWay(l.e.p.Now(), l.worked); rest > 0 {
+		l.hold(ctx, rest, false)
 	}
 }
 

@@ -57,6 +57,11 @@ type Pipeline struct {
 	// own errors. Nil: all may.
 	May func(ctx context.Context, batch []*Task) (n int, wait time.Duration)
 
+	// GiveWay is asked before each batch how long its lane is to rest, because something that is more
+	// urgent than all work wants the machine now; 0: not at all. worked is how long the lane's last
+	// batch took. Nil: no lane ever rests.
+	GiveWay func(now time.Time, worked time.Duration) time.Duration
+
 	// Handouts is how often a message may be handed out without a failed try. Above it the
 	// message is dead before it is decoded, because it seems to kill the process that works
 	// on it. From half of it on the message is worked on alone. 0: 100; below 0: no limit.

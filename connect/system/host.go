@@ -16,6 +16,7 @@ import (
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/live"
@@ -33,6 +34,7 @@ type Host struct {
 	Metrics *prometheus.Registry
 	Observe func(stage string, messages int, took time.Duration, err error) // of the stages of pipelines
 
+	Way     giveway.Way      // by which pipelines give way to the requests of endpoints
 	Tracer  tidemill.Tracer  // takes the spans of events; nil: nothing is followed
 	Sockets *metrics.Sockets // of listeners
 	Fates   *live.Feed       // is shown what becomes of events

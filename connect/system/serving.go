@@ -19,7 +19,7 @@ func (h *Host) Limits() serve.Limits {
 
 // Endpoint is what all endpoints have whose clients show these projects' keys.
 func (h *Host) Endpoint(keys project.Projects) endpoint.Options {
-	return endpoint.Options{Projects: keys, TrustProxy: h.Limits().Trusted, Now: h.Now, Log: h.Log, Registerer: h.Metrics, Watch: h.Fates, Tracer: h.Tracer}
+	return endpoint.Options{Projects: keys, TrustProxy: h.Limits().Trusted, Now: h.Now, Log: h.Log, Registerer: h.Metrics, Watch: h.Fates, Way: &h.Way, Tracer: h.Tracer}
 }
 
 // Liveness says whether the process lives and whether it takes events.

@@ -23,6 +23,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/ownfile"
 )
 
@@ -58,7 +59,9 @@ type DB struct {
 	looking chan struct{} // cap: how many readers those have who only look
 	patient time.Duration // how long one of them waits for the others
 
-	requests chan *request
+	urgent   chan *request // with a context of giveway.First
+	requests chan *request // all others
+	gate     giveway.Gate  // the writer's
 	closing  chan struct{}
 	close    sync.Once
 	closed   error
@@ -88,7 +91,7 @@ func Open(ctx context.Context, path string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	d := &DB{path: path, o: o, lock: lock, readers: make(chan *conn, o.Readers),
-		looking: make(chan struct{}, lookers(o.Readers)), patient: lookPatience, requests: make(chan *request, 1024),
+		looking: make(chan struct{}, lookers(o.Readers)), patient: lookPatience, urgent: make(chan *request, 1024), requests: make(chan *request, 1024),
 		closing: make(chan struct{}), fold: make(chan struct{}, 1), folded: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/internal/aside"
+	"github.com/tidemill/tidemill/internal/giveway"
 )
 
 // Group commit: the most that is committed together. A group ends when no caller waits, so a
@@ -16,31 +17,40 @@ import (
 const (
 	groupCalls = 256
 	groupTime  = 10 * time.Millisecond
+	// shortTime bounds a group with other changes while urgent ones come, which wait for its commit.
+	shortTime = 2 * time.Millisecond
 )
 
 type request struct {
-	do   func(*Tx) error
-	err  error
-	done chan struct{}
+	do     func(*Tx) error
+	urgent bool
+	err    error
+	done   chan struct{}
 }
 
 // Write runs do on the writer, inside a transaction that it shares with others' changes, and
 // returns when they are on disk. An error of do undoes do's changes alone and is returned. do
 // runs at most once, never concurrently with another. Its changes outside the database must
-// wait until Write has returned nil. If ctx ends before do has begun, do does not run; after
+// wait until Write has returned nil. Changes with a context of giveway.First go before others, which
+// get their share of the writer's time meanwhile. If ctx ends before do has begun, do does not run; after
 // that Write waits for the outcome, so it is never unknown.
 func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{do: do, done: make(chan struct{})}
+	r := &request{do: do, done: make(chan struct{}), urgent: giveway.IsFirst(ctx)}
+	line := d.requests
+	if r.urgent {
+		defer d.gate.Enter(ctx)()
+		line = d.urgent
+	}
 	select {
 	case <-d.closing:
 		return ErrClosed
 	default:
 	}
 	select {
-	case d.requests <- r:
+	case line <- r:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-d.closing:
@@ -59,6 +69,9 @@ func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 		return ErrClosed
 	}
 }
+
+// Contended says whether changes with a context of giveway.First come: others are better short.
+func (d *DB) Contended() bool { return d.gate.Contended(time.Now()) }
 
 // Read runs do on a snapshot that does not change. It delays no writer.
 func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
@@ -124,22 +137,13 @@ func (d *DB) write(c *conn) {
 	defer func() { _ = c.close() }()
 	var group []*request
 	for {
-		select {
-		case r := <-d.requests:
+		r, closing := d.next(c)
+		if r != nil {
 			group = d.group(c, append(group[:0], r))
 			d.signalFold()
-		case <-d.folded:
-			d.restart(c)
-		case <-d.closing:
-			for {
-				select {
-				case r := <-d.requests: // begun before Close
-					group = d.group(c, append(group[:0], r))
-				default:
-					_, _ = c.exec("PRAGMA wal_checkpoint(TRUNCATE)")
-					return
-				}
-			}
+		} else if closing { // and none waits that was begun before Close
+			_, _ = c.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+			return
 		}
 		select { // between groups, even if no request waits
 		case <-d.folded:
@@ -147,6 +151,53 @@ func (d *DB) write(c *conn) {
 		default:
 		}
 	}
+}
+
+// next waits for a request to begin a group with; nil: there was something else to do, or the database
+// is closed. While urgent requests come, others have their turn after a rest.
+func (d *DB) next(c *conn) (r *request, closing bool) {
+	others, rested := d.requests, (<-chan time.Time)(nil)
+	if rest := d.gate.Rest(time.Now()); rest > 0 {
+		t := time.NewTimer(rest)
+		defer t.Stop()
+		others, rested = nil, t.C
+	}
+	select { // their turn has come
+	case r = <-others:
+		return r, false
+	default:
+	}
+	select {
+	case r = <-d.urgent:
+	case r = <-others:
+	case <-rested:
+	case <-d.folded:
+		d.restart(c)
+	case <-d.closing:
+		if r = d.more(nil, 0); r == nil {
+			return nil, true
+		}
+	}
+	return r, false
+}
+
+// more is a waiting request that joins a group which began some time ago; nil: there is none, or it
+// would make the urgent ones wait for too long.
+func (d *DB) more(group []*request, ago time.Duration) *request {
+	select {
+	case r := <-d.urgent:
+		return r
+	default:
+	}
+	if len(group) > 0 && group[0].urgent || ago > shortTime && d.gate.Contended(time.Now()) {
+		return nil
+	}
+	select {
+	case r := <-d.requests:
+		return r
+	default:
+	}
+	return nil
 }
 
 // group runs first and the waiting requests in one transaction.
@@ -158,17 +209,15 @@ func (d *DB) group(c *conn, group []*request) []*request {
 	}
 	for i := 0; ; i++ {
 		if i == len(group) {
-			if len(group) == groupCalls || time.Since(start) > groupTime {
+			ago := time.Since(start)
+			if len(group) == groupCalls || ago > groupTime {
 				break
 			}
-			select {
-			case r := <-d.requests:
-				group = append(group, r)
-			default:
-			}
-			if i == len(group) {
+			r := d.more(group, ago)
+			if r == nil {
 				break
 			}
+			group = append(group, r)
 		}
 		switch {
 		case err != nil:
@@ -185,6 +234,9 @@ func (d *DB) group(c *conn, group []*request) []*request {
 		}
 	}
 	d.stats.group(len(group), worked.Sub(start), time.Since(worked))
+	if !group[0].urgent {
+		d.gate.Worked(start, time.Now())
+	}
 	if err != nil { // nothing of the group is durable
 		_, _ = c.exec("ROLLBACK")
 	}

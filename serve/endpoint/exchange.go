@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"mime"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/project"
 )
@@ -57,6 +59,22 @@ func (x *Exchange) secure() {
 	if x.core.hsts && request.HTTPS(x.R, x.core.o.TrustProxy) {
 		x.Header["Strict-Transport-Security"] = hsts
 	}
+}
+
+// few is how many items a request has at most that goes before work. More take so long by themselves
+// that their sender does not notice work, and work on whole batches is cheaper.
+const few = 16
+
+// Urgent is the context in which a request's items are made durable: where they are few, work gives way
+// to it until what is returned is called.
+func (x *Exchange) Urgent(ctx context.Context, items int) (urgent context.Context, done func()) {
+	way, now := x.core.o.Way, x.core.o.Now
+	if way == nil || items > few {
+		return ctx, func() {}
+	}
+	came := now()
+	way.Came(came)
+	return giveway.First(ctx), func() { way.Answered(came, now()) }
 }
 
 // Said is the first value of a header of the request, empty where there is none. The name is

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -28,6 +29,7 @@ type Options struct {
 	Log        *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: metrics are kept, but not registered
 	Watch      Watcher               // is shown what comes in; nil: nobody is
+	Way        *giveway.Way          // has work give way to requests; nil: it does not
 	Tracer     tidemill.Tracer       // takes a span of each request; nil: nothing is followed
 }
 

@@ -80,6 +80,9 @@ type Options struct {
 
 	// Observe is told of every call of a stage, and Settled of every settlement.
 	Observe func(stage string, messages int, took time.Duration, err error)
+
+	// GiveWay is that of all pipelines: how long work waits for what is more urgent; nil: never.
+	GiveWay func(now time.Time, worked time.Duration) time.Duration
 	Settled func(ends []tidemill.Settlement)
 }
 
@@ -133,7 +136,7 @@ func New(p Parts, o Options) (*System, error) {
 		Name: Name, Source: p.Source, Work: s.steps(s.decode).Lane, Dead: p.DeadLetters,
 		Lanes: o.Lanes, Batch: o.Batch, Age: o.Age, InFlight: o.InFlight, Handouts: o.Handouts,
 		Breaker: policy.Breaker{Fails: 5, Open: 30 * time.Second}, PauseFor: refused,
-		Fatal: 100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled,
+		Fatal: 100, Log: o.Log, Now: o.Now, Rand: o.random(0), Observe: o.Observe, Settled: o.Settled, GiveWay: o.GiveWay,
 	}
 	again := live
 	again.Name, again.Source, again.Work = ReplayName, s.letters, s.steps(s.decodeLetter).Lane

@@ -99,6 +99,9 @@ type Options struct {
 	Seed uint64           // of the random numbers, also of replays' names: no two processes may share one; 0: from chance
 
 	Observe func(stage string, messages int, took time.Duration, err error)
+
+	// GiveWay is that of all pipelines: how long work waits for what is more urgent; nil: never.
+	GiveWay func(now time.Time, worked time.Duration) time.Duration
 	Settled func(pipeline string, ends []tidemill.Settlement)
 	// Finished is told of every attempt that has ended. Workers call it concurrently.
 	Finished func(Attempt)
@@ -254,7 +257,7 @@ func (s *System) takeIn(it *flow.Item[struct{}]) error {
 // pipeline is what all pipelines have in common.
 func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 	s.sources[name] = source
-	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe}
+	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe, GiveWay: s.o.GiveWay}
 	if s.o.Seed != 0 {
 		p.Rand = rand.New(rand.NewPCG(s.o.Seed, uint64(len(s.sources))))
 	}

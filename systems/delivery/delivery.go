@@ -81,6 +81,9 @@ type Options struct {
 	Seed uint64           // of the jitter; 0: from chance
 
 	Observe func(stage string, messages int, took time.Duration, err error)
+
+	// GiveWay is that of all pipelines: how long work waits for what is more urgent; nil: never.
+	GiveWay func(now time.Time, worked time.Duration) time.Duration
 	Settled func(pipeline string, ends []tidemill.Settlement)
 }
 
@@ -274,7 +277,7 @@ const handouts = 1_000_000
 // pipeline is what all pipelines have in common. Its source is noted in among.
 func (s *System) pipeline(among map[string]tidemill.Source, name string, source tidemill.Source) flow.Pipeline {
 	among[name] = source
-	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(s.streams), Observe: s.o.Observe}
+	p := flow.Pipeline{Name: name, Source: source, Handouts: handouts, Log: s.o.Log, Now: s.o.Now, Rand: s.o.random(s.streams), Observe: s.o.Observe, GiveWay: s.o.GiveWay}
 	s.streams++ // each has its own
 	p.Settled = func(ends []tidemill.Settlement) {
 		s.moved(name, ends)

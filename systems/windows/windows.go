@@ -99,6 +99,9 @@ type Options struct {
 
 	Tracer  tidemill.Tracer // takes the spans of records in windows; nil: they have none
 	Observe func(stage string, messages int, took time.Duration, err error)
+
+	// GiveWay is that of all pipelines: how long work waits for what is more urgent; nil: never.
+	GiveWay func(now time.Time, worked time.Duration) time.Duration
 	Settled func(pipeline string, ends []tidemill.Settlement)
 }
 
@@ -228,7 +231,7 @@ func replay(name string) string { return name + ".replay" }
 // pipeline is what all pipelines have in common.
 func (s *System) pipeline(name string, source tidemill.Source) flow.Pipeline {
 	s.sources[name] = source
-	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe}
+	p := flow.Pipeline{Name: name, Source: source, Log: s.o.Log, Now: s.o.Now, Observe: s.o.Observe, GiveWay: s.o.GiveWay}
 	if s.o.Seed != 0 {
 		p.Rand = rand.New(rand.NewPCG(s.o.Seed, uint64(len(s.sources))))
 	}

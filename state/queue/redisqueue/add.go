@@ -19,6 +19,7 @@ import (
 const (
 	addJobs  = 1000
 	addBytes = 1 << 20
+	nextJobs = 150 // that follow from ends: each costs as much as three that are added, and requests wait meanwhile
 )
 
 // Add implements queue.Intake. Concurrent callers are sent together.

@@ -202,7 +202,9 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 			args = append(args, j.args[:]...)
 		}
 	}
+	leave := b.store.gate.Enter(ctx)
 	taken, err := b.script.Exec(ctx, b.store.client, b.keys, packed(args, packs)).ToString()
+	leave()
 	if err == nil {
 		taken, err = b.store.holding(0, taken, len(calls), to)
 	}

@@ -45,6 +45,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/gather"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -72,6 +73,7 @@ type Store struct {
 	token  string               // of this store's sources
 	lines  []gather.Line[*call] // of shards: concurrent additions are sent together
 	turns  atomic.Uint32        // taken in any shard
+	gate   giveway.Gate         // before all scripts
 
 	mu     sync.Mutex // guards what follows
 	dicts  map[dictKey]*dict
@@ -200,6 +202,7 @@ func script(flags string, parts ...string) *rueidis.Lua {
 // run runs a script on a shard. It does not stop when ctx ends, but waits for an answer or
 // an error: the effect must be known.
 func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
+	defer s.gate.Enter(ctx)()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
 	all := make([]string, 0, len(args)+1)

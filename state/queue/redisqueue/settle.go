@@ -83,7 +83,7 @@ func (c *source) settleCalls(ends []tidemill.Settlement) []*settleCall {
 			size += sizeOf(m)
 		}
 		p := open[k]
-		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > addJobs && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
+		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > nextJobs && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
 			p = &settleCall{shard: k.shard, no: k.no}
 			open[k] = p
 			all = append(all, p)

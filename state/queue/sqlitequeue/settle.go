@@ -1,6 +1,7 @@
 package sqlitequeue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -52,13 +53,42 @@ func (s *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	defer q.ending.Release(1)
 	work, err := s.claim(ctx, q, ends)
-	if err == nil {
-		err = s.write(ctx, q, work)
+	var refused error
+	for err == nil && len(work) > 0 {
+		n := s.store.together(work)
+		var full error
+		full, err = s.write(ctx, q, work[:n])
+		refused, work = cmp.Or(refused, full), work[n:]
 	}
 	if err != nil {
+		q.letGo(work)
+	}
+	if err = cmp.Or(err, refused); err != nil {
 		err = fmt.Errorf("settle %d jobs of queue %q: %w", len(ends), q.name, err)
 	}
 	return err
+}
+
+// nextJobs is how many jobs may follow from the ends of one transaction while requests wait for the
+// writer: some milliseconds of it.
+const nextJobs = 150
+
+// together is how many ends are written at once.
+func (s *Store) together(work []*ending) int {
+	most, next := s.o.next, 0
+	switch {
+	case most > 0:
+	case s.db.Contended():
+		most = nextJobs
+	default:
+		return len(work)
+	}
+	for i, e := range work {
+		if next += len(e.end.Next); next > most && i > 0 {
+			return i
+		}
+	}
+	return len(work)
 }
 
 // claim finds the jobs that settlements end, keeps them from others, and answers the stale
@@ -115,8 +145,9 @@ func (q *queueState) letGo(work []*ending) {
 	q.wake.signal()
 }
 
-// write makes claimed settlements durable, together with the jobs that they forward.
-func (s *source) write(ctx context.Context, q *queueState, work []*ending) error {
+// write makes claimed settlements durable, together with the jobs that they forward. full says that
+// some have no room, and wait on.
+func (s *source) write(ctx context.Context, q *queueState, work []*ending) (full, err error) {
 	var next []*tidemill.Message
 	for _, e := range work {
 		e.from = len(next)
@@ -125,13 +156,12 @@ func (s *source) write(ctx context.Context, q *queueState, work []*ending) error
 	}
 	var in *intake
 	if len(next) > 0 {
-		var err error
 		if in, err = s.store.prepare(ctx, next); err != nil {
 			q.letGo(work)
-			return err
+			return nil, err
 		}
 	}
-	work, full := s.fit(q, in, work)
+	work, full = s.fit(q, in, work)
 	k, err := s.plan(ctx, q, work)
 	if err == nil {
 		err = s.store.commit(ctx, k, in)
@@ -144,10 +174,10 @@ func (s *source) write(ctx context.Context, q *queueState, work []*ending) error
 			q.holds(e, 1)
 		}
 		q.letGo(work)
-		return err
+		return nil, err
 	}
 	q.settled(k, work)
-	return full
+	return full, nil
 }
 
 // holds removes an ending job from the count of the queue, or adds it again.

@@ -43,6 +43,7 @@ type Options struct {
 
 	bounds     bounds // in memory, of each queue; zero: see New
 	tableNames int    // as idset.Options.Table
+	next       int    // jobs that may follow from the ends of one transaction; 0: any, and nextJobs while requests wait
 }
 
 // Store keeps queues in a database. It is a queue.Store, and safe for concurrent use. A

@@ -58,6 +58,9 @@ func fresh(o Options) queuetest.Fresh {
 
 func TestContract(t *testing.T) { queuetest.Run(t, fresh(Options{})) }
 
+// While requests wait for the writer, ends with what follows from them are several transactions.
+func TestContractInShortTransactions(t *testing.T) { queuetest.Run(t, fresh(Options{next: 1})) }
+
 func TestContractOfOrderedSources(t *testing.T) { queuetest.RunOrdered(t, fresh(Options{})) }
 
 // TestContractWithLittleMemory has to find nearly everything in the file, and each statement

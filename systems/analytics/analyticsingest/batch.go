@@ -226,7 +226,9 @@ func (x *exchange) add(billed bool) *request.Problem {
 		clear(b.added)
 		// Not ended by a client that hangs up: it will send the same again, and under load
 		// nothing would ever be kept if each try were dropped half-way.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.R.Context()), addTimeout)
+		ctx, done := x.Urgent(context.WithoutCancel(x.R.Context()), len(b.jobs))
+		defer done()
+		ctx, cancel := context.WithTimeout(ctx, addTimeout)
 		err := x.h.o.Intake.Add(ctx, b.refs, b.added)
 		cancel()
 		if err != nil {

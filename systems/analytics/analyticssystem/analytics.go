@@ -108,7 +108,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			Locks: b.locks, Projects: b.projects, Agent: agents.Parse, Country: geo.Country,
 			Overflow: overflow, Circuit: b.circuit, Damaged: damaged},
 		analytics.Options{Batch: batch, Age: age, Lanes: c.Lanes, InFlight: c.Backpressure + batch*c.Lanes,
-			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Clock: clock, Log: o.Log, Now: o.Now, Observe: w.Observe})
+			Handouts: c.Handouts, MergeIdentified: analytics.MergeIdentified(c.Identified), Replay: c.ReplayEvery, ReplayBatch: c.ReplayBatch, Clock: clock, Log: o.Log, Now: o.Now, Observe: w.Observe, GiveWay: w.Way.Rest})
 	if err != nil {
 		return nil, err
 	}

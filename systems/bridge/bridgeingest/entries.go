@@ -95,7 +95,9 @@ func (x *exchange) take() *request.Problem {
 		}
 		jobs[i] = &tidemill.Message{ID: ids[i], To: x.o.Queue, Payload: p, Time: x.At, Header: x.Trace.Put(nil)}
 	}
-	if err := x.o.Add.Add(x.R.Context(), jobs, nil); err != nil {
+	ctx, done := x.Urgent(x.R.Context(), len(jobs))
+	defer done()
+	if err := x.o.Add.Add(ctx, jobs, nil); err != nil {
 		p := &request.Problem{Status: http.StatusServiceUnavailable, Text: "the entries could not be stored: " + err.Error(), After: 1}
 		if tidemill.KindOf(err) == tidemill.Validation {
 			p.Status, p.After = http.StatusBadRequest, 0

@@ -40,7 +40,9 @@ func (x *exchange) post() *request.Problem {
 		x.Count(limited, len(raws))
 		return p
 	}
-	results, err := x.h.o.Acceptor.Accept(x.Context(), raws, func(of string) bool { return of == tenant })
+	ctx, done := x.Urgent(x.Context(), len(raws))
+	defer done()
+	results, err := x.h.o.Acceptor.Accept(ctx, raws, func(of string) bool { return of == tenant })
 	if err != nil {
 		x.Count(unkept, len(raws))
 		return x.unkept(err, len(raws))

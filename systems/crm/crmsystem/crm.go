@@ -117,7 +117,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 			PerSecond: boundOf(c.PerSecond), PerTenant: boundOf(c.TenantPerSecond), Tenants: c.Limits(),
 			Completed: boundOf(c.KeptCompleted), Failed: boundOf(c.KeptFailed), DeadFor: c.DeadLife, LogFor: c.LogLife,
 			Unknown: unknown(c), Create: c.Create, Priorities: priorities,
-			Log: o.Log, Now: o.Now, Observe: w.Observe, Finished: numbers.Finished})
+			Log: o.Log, Now: o.Now, Observe: w.Observe, GiveWay: w.Way.Rest, Finished: numbers.Finished})
 	if err != nil {
 		return nil, err
 	}

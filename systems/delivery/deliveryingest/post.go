@@ -244,7 +244,9 @@ func (x *exchange) accept(scope, key string) (*accept.Answer, *request.Problem) 
 		}
 		x.ask.Return = x.returnDay
 	}
-	a, err := x.h.o.Acceptor.Accept(x.R.Context(), &x.ask)
+	ctx, done := x.Urgent(x.R.Context(), len(x.ask.Items))
+	defer done()
+	a, err := x.h.o.Acceptor.Accept(ctx, &x.ask)
 	switch {
 	case errors.Is(err, errOver):
 		x.Count(limited, good)

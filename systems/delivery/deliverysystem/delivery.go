@@ -89,7 +89,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		delivery.Parts{Queues: stores.queues, DeadLetters: stores.letters, Sent: stores.sent, Partners: c.Partners, Env: partner.Env{Secret: w.Config.Secret, Tracer: w.Tracer}},
 		delivery.Options{Workers: c.Workers, Most: max(c.MaxWorkers, c.Workers), Lease: c.Lease, Keep: c.SentLife,
 			Kept: queue.Keep{Count: c.Kept, Age: c.KeptFor}, Limit: c.QueueMax, Tenants: c.Limits(), Absent: absent(c),
-			Log: o.Log, Now: o.Now, Observe: w.Observe})
+			Log: o.Log, Now: o.Now, Observe: w.Observe, GiveWay: w.Way.Rest})
 	if err != nil {
 		return nil, err
 	}

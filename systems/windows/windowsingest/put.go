@@ -65,7 +65,9 @@ func (x *exchange) put(l *load) *request.Problem {
 	if len(l.records) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(x.R.Context(), x.h.o.Timeout, errWaited)
+	ctx, done := x.Urgent(x.R.Context(), len(l.records))
+	defer done()
+	ctx, cancel := context.WithTimeoutCause(ctx, x.h.o.Timeout, errWaited)
 	defer cancel()
 	err := x.h.line.Join(ctx, &putting{l.records, l.kept[:len(l.records)]})
 	if err == nil {

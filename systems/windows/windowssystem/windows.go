@@ -136,7 +136,7 @@ func build(ctx context.Context, o *system.Host) (*system.Parts, error) {
 		Topics: windows.Topics{Event: t.ProcessorEvent, Mention: t.ProcessorMention, Results: t.Results}, Project: stores.project, BySentence: w.SentenceID,
 		Header: w.Header, Expect: w.ExpectHeader, Store: w.Store, AtOnce: w.AtOnce, Page: page, Sweep: w.Sweep, Tries: w.Tries, Retry: w.Backoff,
 		Record: policy.Retry{Tries: w.Retry.Attempts, Base: w.Retry.Interval, Factor: 1},
-		Log:    o.Log, Now: o.Now, Observe: h.Observe, Tracer: h.Tracer})
+		Log:    o.Log, Now: o.Now, Observe: h.Observe, GiveWay: h.Way.Rest, Tracer: h.Tracer})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,33 @@
+// Package giveway lets work wait for requests that somebody waits for.
+//
+// Requests and the work on what they have brought in share the cores, a Redis, or the one writer of a
+// file. Work has messages in plenty and takes whatever is free, so that each request would wait behind
+// much of it. Two things give requests the better part where both want the same, and leave work Share
+// of it:
+//
+//   - A Way is asked before each batch of work: while requests take long, batches begin in Share of the
+//     time only.
+//   - A Gate is before what does one thing after the other. Calls for requests, those with a context of
+//     First, pass at once. After a call for work comes a rest, in which none begins.
+package giveway
+
+import (
+	"context"
+	"time"
+)
+
+// Share is what work has of the time at least, while requests wait.
+const Share = 0.4
+
+// rest is how long work that took so long rests, so that it has its Share of both together.
+func rest(worked time.Duration) time.Duration {
+	return time.Duration(float64(worked) * (1 - Share) / Share)
+}
+
+type key struct{}
+
+// First is the context of what a request waits for.
+func First(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, true) }
+
+// IsFirst says whether it is one.
+func IsFirst(ctx context.Context) bool { return ctx.Value(key{}) != nil }

@@ -1,0 +1,144 @@
+package giveway
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWorkRestsWhileRequestsTakeLong(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	var w Way
+	rests := func(after, worked, want time.Duration) {
+		t.Helper()
+		if got := w.Rest(at.Add(after), worked); got != want {
+			t.Errorf("after %v, a lane rests %v from %v of work, want %v", after, got, worked, want)
+		}
+	}
+	rests(0, 10*time.Millisecond, 0) // no request
+	w.Came(at)
+	rests(patience-1, 10*time.Millisecond, 0) // it is answered soon, perhaps
+	rests(patience, 10*time.Millisecond, 15*time.Millisecond)
+	rests(patience, time.Hour, longestRest)
+	rests(patience, 0, 0)
+	w.Came(at)
+	w.Answered(at, at.Add(time.Second))
+	rests(time.Second, 2*time.Millisecond, 3*time.Millisecond) // the other waits, and the last one took long
+	w.Answered(at, at.Add(time.Second))
+	rests(time.Hour, time.Second, 0)
+	w.Came(at.Add(time.Hour)) // what one took an hour ago says nothing
+	rests(time.Hour, time.Second, 0)
+	for range 100 {
+		w.Came(at)
+		w.Answered(at, at.Add(patience/2))
+	}
+	rests(patience/2, time.Second, 0) // requests come, and are fast
+}
+
+// both has requests and work call something that does one thing after the other for a second, and
+// returns how long each has had it.
+func both(t *testing.T, requests bool, workers int) (first, work, latest time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		turn, end := make(chan struct{}, 1), time.Now().Add(time.Second)
+		call := func(ctx context.Context, d time.Duration) (waited time.Duration) {
+			began := time.Now()
+			leave := g.Enter(ctx)
+			waited = time.Since(began)
+			turn <- struct{}{}
+			time.Sleep(d)
+			<-turn
+			leave()
+			return waited
+		}
+		if requests {
+			go func() {
+				for time.Now().Before(end) {
+					if waited := call(First(t.Context()), time.Millisecond); waited > 0 {
+						t.Errorf("a request's call waited %v", waited)
+					}
+					first += time.Millisecond
+				}
+			}()
+		}
+		for range workers {
+			go func() {
+				for time.Now().Before(end) {
+					latest = max(latest, call(t.Context(), 3*time.Millisecond))
+					work += 3 * time.Millisecond
+				}
+			}()
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+	})
+	return first, work, latest
+}
+
+func TestRequestsGoFirstAndWorkHasItsShare(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		first, work, latest := both(t, true, workers)
+		if share := work.Seconds() / (first + work).Seconds(); share < 0.25 || share > 0.45 {
+			t.Errorf("beside requests, %d workers have %.2f of the time, want about %v", workers, share, Share)
+		}
+		if latest > longest {
+			t.Errorf("a call for work waited %v, want %v at most", latest, longest)
+		}
+	}
+	if _, work, latest := both(t, false, 4); latest > 0 || work < time.Second {
+		t.Errorf("without requests, a call for work waited %v, and %v were worked in a second", latest, work)
+	}
+}
+
+func TestAManyfoldOfCallersWaitsForABoundedTime(t *testing.T) {
+	if _, _, latest := both(t, true, 200); latest > longest {
+		t.Errorf("one of 200 callers waited %v, want %v at most", latest, longest)
+	}
+}
+
+func TestAWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		defer g.Enter(First(t.Context()))()
+		leave := g.Enter(t.Context())
+		time.Sleep(30 * time.Millisecond)
+		leave()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		g.Enter(ctx)()
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("it waited %v, want 1ms", took)
+		}
+	})
+}
+
+func TestWhoDoesTheWorkOfAllRestsAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		began := time.Now()
+		time.Sleep(4 * time.Millisecond)
+		g.Worked(began, time.Now())
+		if rest := g.Rest(time.Now()); rest != 0 || g.Contended(time.Now()) {
+			t.Errorf("without requests it rests %v", rest)
+		}
+		leave := g.Enter(First(t.Context()))
+		if rest := g.Rest(time.Now()); rest != 6*time.Millisecond || !g.Contended(time.Now()) {
+			t.Errorf("after 4ms of work it rests %v, want 6ms", rest)
+		}
+		time.Sleep(6 * time.Millisecond)
+		if rest := g.Rest(time.Now()); rest != 0 {
+			t.Errorf("when its rest is over it rests %v", rest)
+		}
+		leave()
+		g.Worked(time.Now().Add(-time.Hour), time.Now())
+		if rest := g.Rest(time.Now()); rest != longest {
+			t.Errorf("after an hour of work it rests %v, want %v", rest, longest)
+		}
+		time.Sleep(quiet)
+		if g.Contended(time.Now()) {
+			t.Errorf("%v after the last request they still come", quiet)
+		}
+	})
+}
