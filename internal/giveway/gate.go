@@ -32,17 +32,35 @@ func (g *Gate) Enter(ctx context.Context) (leave func()) {
 		g.first(1)
 		return func() { g.first(-1) }
 	}
-	wait, guessed := g.reserve(time.Now())
-	if wait > 0 {
+	at, guessed := g.reserve(time.Now())
+	for wait := g.still(at); wait > 0 && ctx.Err() == nil; wait = g.still(at) {
 		t := time.NewTimer(wait)
-		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-ctx.Done(): // the call says so
+			t.Stop()
 		}
 	}
 	began := time.Now()
 	return func() { g.took(time.Since(began), guessed) }
+}
+
+// still is how long to wait before asking again, for who may begin at a time; 0: he may begin.
+func (g *Gate) still(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return min(g.until(at, time.Now()), quiet)
+}
+
+// until is how long work waits that may begin at a time; 0: no request comes any more, or it may begin.
+func (g *Gate) until(at, now time.Time) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.contended(now) {
+		return 0
+	}
+	return max(at.Sub(now), 0)
 }
 
 func (g *Gate) first(n int) {
@@ -52,30 +70,35 @@ func (g *Gate) first(n int) {
 	g.came = time.Now()
 }
 
-// reserve is how long a call for work waits. Its own time, as far as it can be guessed, and the rest
-// after it are taken from those that come later.
-func (g *Gate) reserve(now time.Time) (wait, guessed time.Duration) {
+// reserve is when a call for work may begin; zero: now, as no request comes. Its own time, as far as it
+// can be guessed, and the rest after it are taken from those that come later.
+func (g *Gate) reserve(now time.Time) (at time.Time, guessed time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.contended(now) {
 		g.free = now
-		return 0, 0
+		return at, 0
 	}
 	if g.free.Before(now) {
 		g.free = now
 	}
-	wait, guessed = min(g.free.Sub(now), longest), g.takes
+	if at, guessed = now.Add(longest), g.takes; g.free.Before(at) {
+		at = g.free
+	}
 	g.free = g.free.Add(whole(guessed))
-	return wait, guessed
+	return at, guessed
 }
 
 // took corrects what was reserved by what the call took.
 func (g *Gate) took(took, guessed time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.takes += (took - g.takes) / learned
+	now := time.Now()
+	if g.takes += (took - g.takes) / learned; !g.contended(now) {
+		return
+	}
 	g.free = g.free.Add(whole(took - guessed))
-	if most := time.Now().Add(longest); g.free.After(most) {
+	if most := now.Add(longest); g.free.After(most) {
 		g.free = most
 	}
 }
@@ -92,14 +115,13 @@ func (g *Gate) Contended(now time.Time) bool {
 	return g.contended(now)
 }
 
-// Rest is how long work waits now; it is for who does the work of all, and tells Worked.
+// Rest is how long work waits now before it asks again; it is for who does the work of all, and tells
+// Worked.
 func (g *Gate) Rest(now time.Time) time.Duration {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.contended(now) {
-		return 0
-	}
-	return max(g.free.Sub(now), 0)
+	at := g.free
+	g.mu.Unlock()
+	return min(g.until(at, now), quiet)
 }
 
 // Worked notes that work was done from began on.
