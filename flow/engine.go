@@ -96,7 +96,7 @@ func New(p Pipeline) (*Engine, error) {
 	}
 	order := new(turns)
 	for i := range p.Lanes {
-		l := &lane{e: e, n: i, in: ring.New[*Task](total), wake: make(chan struct{}, 1),
+		l := &lane{e: e, n: i, late: -1, in: ring.New[*Task](total), wake: make(chan struct{}, 1),
 			rand:  rand.New(rand.NewPCG(p.Rand.Uint64(), p.Rand.Uint64())),
 			clock: alarm{slot: i, of: p.Lanes + slots, now: p.Now},
 			batch: make([]*Task, 0, p.Batch), live: make([]*Task, 0, p.Batch)}

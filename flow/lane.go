@@ -25,7 +25,9 @@ type lane struct {
 	work  Work
 	rand  *rand.Rand
 
-	worked   time.Duration // the last batch took
+	held     time.Duration // in all, in hold
+	worked   time.Duration // the last batch took, without what it was held
+	late     time.Duration // too late the last rest ended; below 0: there was none
 	batch    []*Task       // what it holds, oldest first
 	ahead    *Task         // the first of the next run
 	since    time.Time     // the batch's first message came
@@ -54,7 +56,9 @@ func (l *lane) run(ctx context.Context) {
 		case len(l.batch) > 0 && l.e.returns():
 			l.giveBack(ctx, l.batch, 0)
 		case l.due(last):
-			l.do(ctx)
+			if l.giveWay(ctx) {
+				l.do(ctx)
+			}
 		default:
 			l.park()
 		}
@@ -132,12 +136,11 @@ func (l *lane) park() {
 // Messages that have to be tried again and cannot go back to the source go round until they
 // end.
 func (l *lane) do(ctx context.Context) {
-	l.giveWay(ctx)
 	if l.e.turns != nil {
 		l.batch[0].run.closed.Store(true)
 	}
-	began := l.e.p.Now()
-	defer func() { l.worked = l.e.p.Now().Sub(began) }()
+	began, held := l.e.p.Now(), l.held
+	defer func() { l.worked = l.e.p.Now().Sub(began) - (l.held - held) }()
 	l.screen(ctx)
 	l.release(ctx)
 	for len(l.batch) > 0 {
@@ -192,14 +195,21 @@ func (l *lane) admit(ctx context.Context) ([]*Task, policy.Pass) {
 	}
 }
 
-// giveWay rests where something is more urgent.
-func (l *lane) giveWay(ctx context.Context) {
+// giveWay rests where something is more urgent, and says whether the batch is to be worked on now. If
+// not, because of a pause or a stop meanwhile, run looks what is to be done.
+func (l *lane) giveWay(ctx context.Context) bool {
 	if l.e.p.GiveWay == nil {
-		return
+		return true
 	}
-	if rest := l.e.p.GiveWay(l.e.p.Now(), l.worked); rest > 0 {
-		l.hold(ctx, rest, false)
+	now := l.e.p.Now()
+	rest := l.e.p.GiveWay(now, l.worked, l.late)
+	if l.late = -1; rest <= 0 {
+		return true
 	}
+	if l.hold(ctx, rest, false) {
+		l.late = l.e.p.Now().Sub(now) - rest
+	}
+	return l.flushed() || !l.e.paused() && ctx.Err() == nil && !(l.last.Load() && l.e.back.Load())
 }
 
 // turn lets lanes ask for shared things (tokens, probes) one after the other, each at an
@@ -228,9 +238,14 @@ func (l *lane) together() int {
 // stop or a pause, or when the batch is to be finished. With early it also returns when the lane
 // was woken.
 func (l *lane) hold(ctx context.Context, d time.Duration, early bool) bool {
-	end, woken := l.e.p.Now().Add(d), false
+	began := l.e.p.Now()
+	end, woken := began.Add(d), false
 	l.e.stats.idle()
-	defer func() { l.e.stats.busy(l.e.p.Now()) }()
+	defer func() {
+		now := l.e.p.Now()
+		l.held += now.Sub(began)
+		l.e.stats.busy(now)
+	}()
 	for {
 		left := end.Sub(l.e.p.Now())
 		switch {

@@ -59,8 +59,9 @@ type Pipeline struct {
 
 	// GiveWay is asked before each batch how long its lane is to rest, because something that is more
 	// urgent than all work wants the machine now; 0: not at all. worked is how long the lane's last
-	// batch took. Nil: no lane ever rests.
-	GiveWay func(now time.Time, worked time.Duration) time.Duration
+	// batch took, without what it waited for limits and breakers; late is how much too late the lane's
+	// last rest ended, below 0 where it had none since GiveWay was asked before. Nil: no lane rests.
+	GiveWay func(now time.Time, worked, late time.Duration) time.Duration
 
 	// Handouts is how often a message may be handed out without a failed try. Above it the
 	// message is dead before it is decoded, because it seems to kill the process that works

@@ -5,15 +5,16 @@
 // Each is loaded in turns, and a turn has four phases:
 //
 //	alone             its pipelines are paused: nothing but requests
-//	beside a backlog  they go on, with all that came in the phase before
-//	(no requests, until all has come to its end: the work alone)
+//	work alone        they go on, until all has come to its end
+//	beside a backlog  requests, while they go on with what another phase has brought
 //	meanwhile         requests, and the work on what they bring
 //	with queries      the same, and readers of pages beside (analytics)
 //
 // Columns: requests a second, how long they took, and their rate over that of the first phase; events
-// that came to their end a second (of delivery: at each partner that is well), and that over the work
-// alone. The last is the share of the cores that product and servers used beyond what requests cost
-// them in the first phase. Every event that was accepted has to come to its end.
+// that came to their end a second (of delivery: at each partner that is well, by their ids; else by the
+// books), and that over the work alone. The last is the share of the cores that product and servers used beyond what requests cost
+// them in the first phase. Every event that was accepted has to come to its end: at the partners
+// that are well, or in the books.
 package beside
 
 import (
@@ -88,9 +89,9 @@ type result struct {
 	P99     float64 `json:"p99_ms" better:"less"`
 	OfAlone float64 `json:"of_alone,omitempty" better:"more"` // its rate over that of the first phase
 	Work    float64 `json:"work_per_second,omitempty" better:"more"`
-	OfWork  float64 `json:"of_work,omitempty" better:"more"`       // over the work alone
-	Cores   float64 `json:"cores,omitempty"`                       // that product and servers used
-	OfCores float64 `json:"work_of_cores,omitempty" better:"more"` // the share of the machine's that was not used for requests, by what one costs alone
+	OfWork  float64 `json:"of_work,omitempty" better:"more"` // over the work alone
+	Cores   float64 `json:"cores,omitempty"`                 // that product and servers used
+	OfCores float64 `json:"work_of_cores,omitempty"`         // the share of the machine's that was not used for requests, by what one costs alone
 	Pages   float64 `json:"pages_per_second,omitempty" better:"more"`
 	PageP50 float64 `json:"page_p50_ms,omitempty" better:"less"`
 }
@@ -125,7 +126,7 @@ func compare(round []*result, r *result) {
 			r.OfAlone = r.Rate / b.Rate
 			r.OfCores = (r.Cores - r.Rate*b.Cores/b.Rate) / float64(runtime.NumCPU())
 		}
-		if b.Name == b.Of+": "+work && r.Work > 0 {
+		if b.Name == b.Of+": "+work && b.Work > 0 {
 			r.OfWork = r.Work / b.Work
 		}
 	}

@@ -63,7 +63,7 @@ func delivery() *system {
 		`"consent":{"customConsent":{"advertising":true}},"properties":{"n":"` + requests.ID + `"}}`
 	return &system{name: "delivery, Redis", run: "delivery", servers: []string{"redis"}, status: http.StatusAccepted,
 		request: requests.Post("/v1/events", "X-API-Key: "+key+"\r\nX-Idempotency-Key: "+requests.ID+"\r\n", []byte(body)),
-		paused:  []string{"ingest.high", "ingest.standard", "ingest.low"},
+		paused:  append([]string{"ingest.high", "ingest.standard", "ingest.low"}, queues()...),
 		config: func(far string) any {
 			var partners []map[string]any
 			for _, name := range append(well(), slow, dead) {
@@ -71,6 +71,14 @@ func delivery() *system {
 			}
 			return map[string]any{"delivery": map[string]any{"partners": partners, "sites": []map[string]any{{"id": "shop", "keys": []string{key}}}}}
 		}}
+}
+
+// queues are the pipelines of all partners.
+func queues() (all []string) {
+	for _, name := range append(well(), slow, dead) {
+		all = append(all, "s2s."+name)
+	}
+	return all
 }
 
 func crm() *system {
@@ -157,7 +165,7 @@ func (s *system) start(ctx context.Context, o *options, dir string) (r *running,
 		return r, err
 	}
 	cmd := exec.CommandContext(ctx, o.bin, "run", s.run, "--no-auth", "--config", file, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=error", "TIDEMILL_ADMIN_RATES_READS=0") // any number
+	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=error", "TIDEMILL_ADMIN_RATES_READS=0", "TIDEMILL_ADMIN_RATES_CHANGES=0") // any number
 	if len(s.servers) > 0 {
 		if r.servers, err = process.StartServices(ctx, filepath.Join(dir, "servers"), nil, s.servers...); err != nil {
 			return r, err
@@ -187,35 +195,42 @@ func (r *running) stop() (err error) {
 	return err
 }
 
-// turn goes through all phases once.
+// turn goes through all phases once. What the first brings in is the work that is measured alone, and a
+// like phase brings in the backlog.
 func (r *running) turn(ctx context.Context) error {
-	if err := r.steer("pause"); err != nil {
-		return err
+	steps := []func() error{
+		func() error { return r.steer("pause") },
+		func() error { return r.requests(alone) },
+		func() error { return r.steer("resume") },
+		func() error { return r.drain(ctx, work) },
+		func() error { return r.steer("pause") },
+		func() error { return r.requests("") },
+		func() error { return r.steer("resume") },
+		func() error { return r.requests(backlog) },
+		func() error { return r.drain(ctx, "") },
+		func() error { return r.requests(meanwhile) },
+		func() error { return r.drain(ctx, "") },
 	}
-	if err := r.requests(alone); err != nil {
-		return err
-	}
-	if err := r.steer("resume"); err != nil {
-		return err
-	}
-	if err := errors.Join(r.requests(backlog), r.drain(ctx, work), r.requests(meanwhile), r.drain(ctx, "")); err != nil {
-		return err
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	if !r.reads {
 		return nil
 	}
-	pages := r.read(ctx)
+	began, pages := time.Now(), r.read(ctx)
 	err := r.requests(queries)
 	took, failed := pages()
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	last := r.phases[queries][len(r.phases[queries])-1]
-	last.Pages, last.PageP50 = float64(len(took))/r.o.phase.Seconds(), figures.At(took, 0.5)
+	last.Pages, last.PageP50 = float64(len(took))/time.Since(began).Seconds(), figures.At(took, 0.5)
 	return r.drain(ctx, "")
 }
 
-// requests loads the system for a phase.
+// requests loads the system for a phase; without a name nothing is measured.
 func (r *running) requests(name string) error {
 	before, err := r.ended()
 	if err != nil {
@@ -231,6 +246,12 @@ func (r *running) requests(name string) error {
 	r.accepted += len(took)
 	after, err := r.ended()
 	p := &result{Rate: float64(len(took)) / passed, P50: figures.At(took, 0.5), P99: figures.At(took, 0.99), Work: float64(after-before) / passed, Cores: used.Seconds() / passed}
+	if name == "" {
+		return err
+	}
+	if p.Work == 0 && name != alone {
+		figures.Note(&p.Problem, errors.New("no event came to its end meanwhile"))
+	}
 	r.phases[name] = append(r.phases[name], p)
 	return err
 }

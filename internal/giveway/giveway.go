@@ -19,6 +19,18 @@ import (
 // Share is what work has of the time at least, while requests wait.
 const Share = 0.4
 
+// Lines is of how many lines Line is one.
+const Lines = 2
+
+// Line is the line in which a call waits where some are made together: those of requests are made with
+// no others, which would have them wait for a rest.
+func Line(ctx context.Context) int {
+	if IsFirst(ctx) {
+		return 1
+	}
+	return 0
+}
+
 // rest is how long work that took so long rests, so that it has its Share of both together.
 func rest(worked time.Duration) time.Duration {
 	return time.Duration(float64(worked) * (1 - Share) / Share)

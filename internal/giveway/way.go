@@ -12,7 +12,11 @@ const (
 	// longestRest is how long a lane rests at most: one that waited for a slow receiver took little of
 	// the machine.
 	longestRest = 20 * time.Millisecond
-	// recent is how many requests the average is of.
+	// inTime is how late rests end, on average, where a core is free; and one of some is made then, to
+	// see whether it is so still.
+	inTime = 500 * time.Microsecond
+	some   = 8
+	// recent is how many requests the average is of, and how many rests.
 	recent = 16
 	// stale is after how long without an answer the average says nothing of the next request.
 	stale = 100 * time.Millisecond
@@ -23,6 +27,8 @@ const (
 type Way struct {
 	waiting atomic.Int64 // requests that are not answered
 	average atomic.Int64 // nanoseconds, of those that were
+	late    atomic.Int64 // nanoseconds, the average of how late rests ended
+	left    atomic.Uint64
 	moved   atomic.Int64 // unix nanoseconds: when one was answered, or came where none waited
 }
 
@@ -45,9 +51,18 @@ func (w *Way) Answered(came, now time.Time) {
 	w.average.Store(was + (int64(now.Sub(came))-was)/recent) // of two at once one may be lost
 }
 
-// Rest is how long a lane is to rest whose last batch took so long.
-func (w *Way) Rest(now time.Time, worked time.Duration) time.Duration {
+// Rest is how long a lane is to rest whose last batch took so long. late is how much too late its last
+// rest ended; below 0: it had none since it was asked. Where cores are free, rests end in time, and help
+// nobody: most are left out.
+func (w *Way) Rest(now time.Time, worked, late time.Duration) time.Duration {
+	if late >= 0 {
+		was := w.late.Load()
+		w.late.Store(was + (int64(late)-was)/recent)
+	}
 	if w.waiting.Load() == 0 || w.average.Load() < int64(patience) && now.UnixNano()-w.moved.Load() < int64(patience) {
+		return 0
+	}
+	if w.late.Load() < int64(inTime) && w.left.Add(1)%some != 0 {
 		return 0
 	}
 	return min(rest(worked), longestRest)

@@ -122,3 +122,44 @@ func TestCloseWaitsForAllThatWasBegun(t *testing.T) {
 		t.Errorf("%d of 6 were written", wrote)
 	}
 }
+
+// Who joins a group: urgent ones first, and after them nobody whom they would wait for; where it is
+// the turn of others, these alone, and not for long.
+func TestWhoJoinsAGroup(t *testing.T) {
+	work, urgent := &request{}, &request{urgent: true}
+	for _, c := range []struct {
+		group  []*request
+		ago    time.Duration
+		turn   bool
+		waits  []*request
+		first  bool // requests come
+		joined *request
+	}{
+		{nil, 0, false, []*request{work, urgent}, true, urgent},
+		{[]*request{work}, 0, false, []*request{work, urgent}, true, urgent},
+		{[]*request{work}, 0, false, []*request{work}, true, work},
+		{[]*request{work, urgent}, 0, false, []*request{work}, true, nil},
+		{[]*request{urgent}, 0, false, []*request{work}, true, nil},
+		{[]*request{urgent}, 0, false, []*request{urgent}, true, urgent},
+		{[]*request{work}, 0, true, []*request{work, urgent}, true, work},
+		{[]*request{work}, 0, true, []*request{urgent}, true, nil},
+		{[]*request{work}, 2 * shortTime, true, []*request{work, urgent}, true, nil},
+		{[]*request{work}, 2 * shortTime, false, []*request{work}, true, nil},
+		{[]*request{work}, 2 * shortTime, false, []*request{work}, false, work},
+	} {
+		d := &DB{urgent: make(chan *request, 2), requests: make(chan *request, 2)}
+		for _, r := range c.waits {
+			if r.urgent {
+				d.urgent <- r
+			} else {
+				d.requests <- r
+			}
+		}
+		if c.first {
+			defer d.gate.Enter(giveway.First(t.Context()))()
+		}
+		if got := d.more(c.group, c.ago, c.turn); got != c.joined {
+			t.Errorf("%+v: %+v joined", c, got)
+		}
+	}
+}

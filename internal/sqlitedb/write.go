@@ -32,8 +32,8 @@ type request struct {
 // returns when they are on disk. An error of do undoes do's changes alone and is returned. do
 // runs at most once, never concurrently with another. Its changes outside the database must
 // wait until Write has returned nil. Changes with a context of giveway.First go before others, which
-// get their share of the writer's time meanwhile. If ctx ends before do has begun, do does not run; after
-// that Write waits for the outcome, so it is never unknown.
+// get their share of the writer's time meanwhile. If ctx ends before the change is in line, do does not
+// run; after that Write waits for the outcome, so it is never unknown.
 func (d *DB) Write(ctx context.Context, do func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (d *DB) next(c *conn) (r *request, closing bool) {
 	case <-d.folded:
 		d.restart(c)
 	case <-d.closing:
-		if r = d.more(nil, 0); r == nil {
+		if r = d.more(nil, 0, false); r == nil {
 			return nil, true
 		}
 	}
@@ -182,14 +182,17 @@ func (d *DB) next(c *conn) (r *request, closing bool) {
 }
 
 // more is a waiting request that joins a group which began some time ago; nil: there is none, or it
-// would make the urgent ones wait for too long.
-func (d *DB) more(group []*request, ago time.Duration) *request {
-	select {
-	case r := <-d.urgent:
-		return r
-	default:
+// would make the urgent ones wait for too long. Where it is the turn of others, between urgent ones,
+// these wait for the next group: their time is not that of the turn.
+func (d *DB) more(group []*request, ago time.Duration, turn bool) *request {
+	if !turn {
+		select {
+		case r := <-d.urgent:
+			return r
+		default:
+		}
 	}
-	if len(group) > 0 && group[0].urgent || ago > shortTime && d.gate.Contended(time.Now()) {
+	if len(group) > 0 && group[len(group)-1].urgent || ago > shortTime && d.gate.Contended(time.Now()) {
 		return nil
 	}
 	select {
@@ -203,6 +206,7 @@ func (d *DB) more(group []*request, ago time.Duration) *request {
 // group runs first and the waiting requests in one transaction.
 func (d *DB) group(c *conn, group []*request) []*request {
 	start := time.Now()
+	turn := !group[0].urgent && d.gate.Contended(start)
 	_, err := c.exec("BEGIN IMMEDIATE")
 	if err != nil {
 		err = fmt.Errorf("begin to write: %w", err)
@@ -213,7 +217,7 @@ func (d *DB) group(c *conn, group []*request) []*request {
 			if len(group) == groupCalls || ago > groupTime {
 				break
 			}
-			r := d.more(group, ago)
+			r := d.more(group, ago, turn)
 			if r == nil {
 				break
 			}
@@ -348,6 +352,8 @@ const (
 // restart does the rest of a checkpoint so that the next commit restarts the log. Readers of an
 // old snapshot can prevent that; then it is tried again later.
 func (d *DB) restart(c *conn) {
+	began := time.Now()
+	defer func() { d.gate.Worked(began, time.Now()) }()
 	_, _ = c.exec("PRAGMA busy_timeout=20")
 	_, _ = c.exec("PRAGMA wal_checkpoint(RESTART)")
 	d.stats.restarts.Add(1)

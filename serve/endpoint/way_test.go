@@ -15,7 +15,7 @@ import (
 func TestWorkGivesWayToRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var way giveway.Way
-		rests := func() bool { return way.Rest(time.Now(), time.Millisecond) > 0 }
+		rests := func() bool { return way.Rest(time.Now(), time.Millisecond, time.Second) > 0 } // no core is free
 		do := func(items int) func(*asked) *request.Problem {
 			return func(x *asked) *request.Problem {
 				ctx, done := x.Urgent(x.R.Context(), items)

@@ -96,12 +96,11 @@ type Options struct {
 	Log  *slog.Logger     // nil: nothing is logged
 	Now  func() time.Time // nil: time.Now
 	Seed uint64           // of chance; 0: from chance
+	// GiveWay is that of all pipelines; nil: work gives way to nothing.
+	GiveWay func(now time.Time, worked, late time.Duration) time.Duration
 
 	Tracer  tidemill.Tracer // takes the spans of records in windows; nil: they have none
 	Observe func(stage string, messages int, took time.Duration, err error)
-
-	// GiveWay is that of all pipelines: how long work waits for what is more urgent; nil: never.
-	GiveWay func(now time.Time, worked time.Duration) time.Duration
 	Settled func(pipeline string, ends []tidemill.Settlement)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
 )
@@ -19,7 +20,7 @@ import (
 const (
 	addJobs  = 1000
 	addBytes = 1 << 20
-	nextJobs = 150 // that follow from ends: each costs as much as three that are added, and requests wait meanwhile
+	nextJobs = 150 // that follow from ends, while requests come: each costs as much as three that are added
 )
 
 // Add implements queue.Intake. Concurrent callers are sent together.
@@ -57,7 +58,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 func (s *Store) bring(ctx context.Context, jobs []*tidemill.Message, p *part) (c *call, err error) {
 	for range packTries {
 		if c, err = s.prepare(ctx, jobs, p); err == nil {
-			err = s.lines[p.shard].Join(ctx, c)
+			err = s.lines[p.shard][giveway.Line(ctx)].Join(ctx, c)
 		}
 		if !errors.Is(err, errLost) {
 			break

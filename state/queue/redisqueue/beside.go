@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/gather"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/redisconn"
 )
 
@@ -25,7 +26,7 @@ type Beside struct {
 	part   redisconn.Part
 	script *rueidis.Lua
 	keys   []string
-	line   gather.Line[*besideCall]
+	lines  [giveway.Lines]gather.Line[*besideCall]
 	calls  sync.Pool // of answered *besideCall
 }
 
@@ -78,7 +79,9 @@ func (s *Store) Beside(part redisconn.Part) *Beside {
 	}
 	b := &Beside{store: s, part: part, keys: append([]string{s.tags[0] + "queues"}, part.Keys...)}
 	b.script = script("", waitingLua, acceptLua, "local known, keep\ndo\n", part.Lua, "\nend\n", besideLua)
-	b.line = gather.Line[*besideCall]{Most: addBytes, Size: (*besideCall).size, Call: b.send}
+	for i := range b.lines {
+		b.lines[i] = gather.Line[*besideCall]{Most: addBytes, Size: (*besideCall).size, Call: b.send}
+	}
 	return b
 }
 
@@ -123,7 +126,7 @@ func (b *Beside) add(ctx context.Context, names, texts []string, jobs []*tidemil
 		_, buf = s.appendJob(j.args[:0], buf, m, p, c.added)
 	}
 	c.buf = buf
-	if err := b.line.Join(ctx, c); err != nil {
+	if err := b.lines[giveway.Line(ctx)].Join(ctx, c); err != nil {
 		if errors.Is(err, errLost) {
 			s.forget(0, c.packs)
 		}
@@ -202,7 +205,7 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 			args = append(args, j.args[:]...)
 		}
 	}
-	leave := b.store.gate.Enter(ctx)
+	leave := b.store.gates[0].Enter(ctx)
 	taken, err := b.script.Exec(ctx, b.store.client, b.keys, packed(args, packs)).ToString()
 	leave()
 	if err == nil {

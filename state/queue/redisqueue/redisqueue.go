@@ -69,11 +69,11 @@ type Options struct {
 type Store struct {
 	client rueidis.Client
 	o      Options
-	tags   []string             // of shards: {prefix:shard}:
-	token  string               // of this store's sources
-	lines  []gather.Line[*call] // of shards: concurrent additions are sent together
-	turns  atomic.Uint32        // taken in any shard
-	gate   giveway.Gate         // before all scripts
+	tags   []string                            // of shards: {prefix:shard}:
+	token  string                              // of this store's sources
+	lines  [][giveway.Lines]gather.Line[*call] // of shards: concurrent additions are sent together
+	turns  atomic.Uint32                       // taken in any shard
+	gates  []giveway.Gate                      // of shards, before scripts
 
 	mu     sync.Mutex // guards what follows
 	dicts  map[dictKey]*dict
@@ -98,11 +98,13 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if o.ahead == nil {
 		o.ahead = func() time.Duration { return 0 }
 	}
-	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[dictKey]*dict{}, lines: make([]gather.Line[*call], o.Shards)}
+	s := &Store{client: client, o: o, token: rand.Text(), dicts: map[dictKey]*dict{}, lines: make([][giveway.Lines]gather.Line[*call], o.Shards), gates: make([]giveway.Gate, o.Shards)}
 	for i := range o.Shards {
 		s.tags = append(s.tags, "{"+o.Prefix+":"+strconv.Itoa(i)+"}:")
-		s.lines[i] = gather.Line[*call]{Calls: flights, Most: addBytes, Size: (*call).size,
-			Call: func(ctx context.Context, calls []*call) error { return s.add(ctx, i, calls) }}
+		for l := range s.lines[i] {
+			s.lines[i][l] = gather.Line[*call]{Calls: flights, Most: addBytes, Size: (*call).size,
+				Call: func(ctx context.Context, calls []*call) error { return s.add(ctx, i, calls) }}
+		}
 	}
 	return s, nil
 }
@@ -202,7 +204,12 @@ func script(flags string, parts ...string) *rueidis.Lua {
 // run runs a script on a shard. It does not stop when ctx ends, but waits for an answer or
 // an error: the effect must be known.
 func (s *Store) run(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
-	defer s.gate.Enter(ctx)()
+	defer s.gates[shard].Enter(ctx)()
+	return s.atOnce(ctx, l, shard, args...)
+}
+
+// atOnce is run without the gate: for what is short, and has to be in time.
+func (s *Store) atOnce(ctx context.Context, l *rueidis.Lua, shard int, args ...string) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answer)
 	defer cancel()
 	all := make([]string, 0, len(args)+1)

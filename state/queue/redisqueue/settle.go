@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -36,6 +37,9 @@ func (c *source) Settle(ctx context.Context, ends []tidemill.Settlement) error {
 	}
 	var refused error
 	for _, p := range c.settleCalls(ends) {
+		if err := ctx.Err(); err != nil { // the others come again
+			return err
+		}
 		err := c.settle(ctx, ends, p)
 		for tries := 1; tries < packTries && errors.Is(err, errLost); tries++ {
 			err = c.settle(ctx, ends, p)
@@ -82,8 +86,12 @@ func (c *source) settleCalls(ends []tidemill.Settlement) []*settleCall {
 		for _, m := range e.Next {
 			size += sizeOf(m)
 		}
+		most := addJobs
+		if c.store.gates[k.shard].Contended(time.Now()) {
+			most = nextJobs
+		}
 		p := open[k]
-		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > nextJobs && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
+		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > most && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
 			p = &settleCall{shard: k.shard, no: k.no}
 			open[k] = p
 			all = append(all, p)

@@ -289,7 +289,7 @@ func (c *source) Keep(ctx context.Context) error {
 		for _, e := range epochs {
 			args = append(args, strconv.FormatUint(uint64(e), 10))
 		}
-		left, err := c.store.run(ctx, keepScript, shard, args...).ToString()
+		left, err := c.store.atOnce(ctx, keepScript, shard, args...).ToString()
 		if err != nil {
 			return failed(err, "keep jobs of queue %q", c.queue)
 		}
@@ -337,7 +337,7 @@ func (c *source) Gate(ctx context.Context, until time.Time, probes int) error {
 		if probes > 0 {
 			part = max(part, 1)
 		}
-		if err := c.store.run(ctx, gateScript, shard, c.queue, strconv.FormatInt(wait, 10), strconv.Itoa(part)).Error(); err != nil {
+		if err := c.store.atOnce(ctx, gateScript, shard, c.queue, strconv.FormatInt(wait, 10), strconv.Itoa(part)).Error(); err != nil {
 			return failed(err, "gate queue %q", c.queue)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/state/queue"
 	"github.com/tidemill/tidemill/state/queue/internal/rules"
@@ -34,7 +35,7 @@ func (s *Store) Add(ctx context.Context, jobs []*tidemill.Message, added []queue
 		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
 	in.fit(s.o.Capacity, 0, len(jobs))
-	if err := s.committer.write(ctx, s, in); err != nil {
+	if err := s.committers[giveway.Line(ctx)].write(ctx, s, in); err != nil {
 		return fmt.Errorf("add %d jobs: %w", len(jobs), err)
 	}
 	if added == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/internal/gather"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -29,7 +30,7 @@ type Part[T any] struct {
 type Beside[T any] struct {
 	store *Store
 	part  Part[T]
-	calls gather.Line[*besideCall[T]]
+	calls [giveway.Lines]gather.Line[*besideCall[T]]
 }
 
 // besideCall is a request.
@@ -47,7 +48,9 @@ func NewBeside[T any](s *Store, part Part[T]) *Beside[T] {
 		return nil
 	}
 	b := &Beside[T]{store: s, part: part}
-	b.calls = gather.Line[*besideCall[T]]{Most: groupJobs, Size: (*besideCall[T]).size, Call: b.write}
+	for i := range b.calls {
+		b.calls[i] = gather.Line[*besideCall[T]]{Most: groupJobs, Size: (*besideCall[T]).size, Call: b.write}
+	}
 	return b
 }
 
@@ -85,7 +88,7 @@ func (b *Beside[T]) Add(ctx context.Context, entries []T, jobs []*tidemill.Messa
 		return false, nil
 	}
 	c := &besideCall[T]{entries: entries, in: in}
-	err = b.calls.Join(ctx, c)
+	err = b.calls[giveway.Line(ctx)].Join(ctx, c)
 	if !c.begun {
 		in.finish(s, errDenied)
 	}

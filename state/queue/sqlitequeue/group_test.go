@@ -40,9 +40,9 @@ func TestCallersWhoGiveUpDoNotStopOthers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	s.committer.mu.Lock()
-	leaders, waiting := s.committer.leaders, len(s.committer.waiting)
-	s.committer.mu.Unlock()
+	s.committers[0].mu.Lock()
+	leaders, waiting := s.committers[0].leaders, len(s.committers[0].waiting)
+	s.committers[0].mu.Unlock()
 	if leaders != 0 || waiting != 0 {
 		t.Fatalf("nobody adds, but %d lead and %d wait", leaders, waiting)
 	}
@@ -70,9 +70,9 @@ func TestTheLeadNeverGetsLost(t *testing.T) {
 			})
 		}
 		all.Wait()
-		s.committer.mu.Lock()
-		leaders := s.committer.leaders
-		s.committer.mu.Unlock()
+		s.committers[0].mu.Lock()
+		leaders := s.committers[0].leaders
+		s.committers[0].mu.Unlock()
 		if leaders != 0 {
 			t.Fatalf("after round %d nobody adds, but %d lead", round, leaders)
 		}

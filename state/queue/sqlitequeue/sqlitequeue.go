@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/idset"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/state/queue"
@@ -56,7 +57,7 @@ type Store struct {
 	mu     sync.Mutex // guards queues
 	queues map[string]*queueState
 
-	committer committer
+	committers [giveway.Lines]committer
 }
 
 var _ queue.Store = (*Store)(nil)
