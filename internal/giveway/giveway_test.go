@@ -2,6 +2,8 @@ package giveway
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +71,7 @@ func TestWorkRestsLittleWhereCoresAreFree(t *testing.T) {
 func both(t *testing.T, requests bool, workers int) (first, work, latest time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
+		var mu sync.Mutex // guards what is returned
 		turn, end := make(chan struct{}, 1), time.Now().Add(time.Second)
 		call := func(ctx context.Context, d time.Duration) (waited time.Duration) {
 			began := time.Now()
@@ -86,7 +89,9 @@ func both(t *testing.T, requests bool, workers int) (first, work, latest time.Du
 					if waited := call(First(t.Context()), time.Millisecond); waited > 0 {
 						t.Errorf("a request's call waited %v", waited)
 					}
+					mu.Lock()
 					first += time.Millisecond
+					mu.Unlock()
 				}
 			}()
 		}
@@ -97,8 +102,10 @@ func both(t *testing.T, requests bool, workers int) (first, work, latest time.Du
 					if i%16 == 0 { // as of some calls that find nothing
 						took = 10 * time.Microsecond
 					}
-					latest = max(latest, call(t.Context(), took))
-					work += took
+					waited := call(t.Context(), took)
+					mu.Lock()
+					latest, work = max(latest, waited), work+took
+					mu.Unlock()
 				}
 			}()
 		}
@@ -163,21 +170,22 @@ func TestTheWayThereAndBackIsNoWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
 		defer g.Enter(First(t.Context()))()
-		end, calls := time.Now().Add(time.Second), 0
+		end := time.Now().Add(time.Second)
+		var calls atomic.Int64
 		for range 16 {
 			go func() {
 				for time.Now().Before(end) {
 					leave := g.Enter(t.Context())
 					time.Sleep(5 * time.Millisecond)
 					leave()
-					calls++
+					calls.Add(1)
 				}
 			}()
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if calls < 16*190 {
-			t.Errorf("%d calls of 5ms were made by 16 in a second, want all 3200 or so", calls)
+		if n := calls.Load(); n < 16*190 {
+			t.Errorf("%d calls of 5ms were made by 16 in a second, want all 3200 or so", n)
 		}
 	})
 }
