@@ -131,7 +131,7 @@ func measure(ctx context.Context, o options, tmp string, bodies [][]byte, tell f
 		return err
 	}
 	defer s.Stop()
-	if err := s.steer("pause"); err != nil {
+	if err := s.Steer("analytics", "pause"); err != nil {
 		return err
 	}
 	use = bodies[:backlog/PerBody]
@@ -140,7 +140,7 @@ func measure(ctx context.Context, o options, tmp string, bodies [][]byte, tell f
 		return err
 	}
 	row("HTTP → durable, pipeline paused", m)
-	m, err = measured(s, len(use)*PerBody, func() error { return cmp.Or(s.steer("resume"), s.Drained()) })
+	m, err = measured(s, len(use)*PerBody, func() error { return cmp.Or(s.Steer("analytics", "resume"), s.Drained()) })
 	row(fmt.Sprintf("queue → warehouse, %d waiting", backlog), m)
 	return err
 }

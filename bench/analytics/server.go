@@ -85,10 +85,6 @@ func post(client *http.Client, url string, body []byte) error {
 	return err
 }
 
-func (s *Server) steer(verb string) error {
-	return post(http.DefaultClient, s.URL+"/api/v1/pipelines/analytics/"+verb, nil)
-}
-
 // Drained waits until nothing is in flight, and checks the books.
 func (s *Server) Drained() error {
 	for {

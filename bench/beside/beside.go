@@ -2,7 +2,7 @@
 // one slow and one dead partner), CRM and analytics, in one file and on servers, under 50 connections
 // that each send one event after the other.
 //
-// Each is loaded in turns, and a turn has four phases:
+// Each is loaded in turns, and a turn goes through these phases:
 //
 //	alone             its pipelines are paused: nothing but requests
 //	work alone        they go on, until all has come to its end
@@ -12,9 +12,8 @@
 //
 // Columns: requests a second, how long they took, and their rate over that of the first phase; events
 // that came to their end a second (of delivery: at each partner that is well, by their ids; else by the
-// books), and that over the work alone. The last is the share of the cores that product and servers used beyond what requests cost
-// them in the first phase. Every event that was accepted has to come to its end: at the partners
-// that are well, or in the books.
+// books), and that over the work alone; and the share of the cores that product and servers used beyond
+// what requests cost them in the first phase. Every event that was accepted has to come to its end.
 package beside
 
 import (

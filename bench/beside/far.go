@@ -3,16 +3,15 @@ package beside
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/bench/process"
 )
 
 // Names of the partners that are not well: one answers late, one refuses everything.
@@ -25,8 +24,8 @@ const (
 // well are the partners that answer at once.
 func well() []string { return []string{"p1", "p2", "p3"} }
 
-// partners are the far side of one instance, in a process of their own. They note which event came to
-// which of those that are well.
+// partners are those of one instance, in a process of their own. They note which event came to which of
+// those that are well.
 type partners struct{ came map[string]*set }
 
 type set struct {
@@ -40,23 +39,10 @@ func playPartners(ctx context.Context, _ []string) error {
 	for _, name := range well() {
 		p.came[name] = &set{all: map[uuid.UUID]struct{}{}}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening http://%s\nready\n", l.Addr())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /least", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strconv.Itoa(p.least())) })
 	mux.Handle("POST /", p)
-	h := &http.Server{Handler: mux}
-	go func() {
-		<-ctx.Done()
-		_ = h.Close()
-	}()
-	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return process.Serve(ctx, &http.Server{Handler: mux})
 }
 
 // ServeHTTP is a partner's answer.

@@ -301,13 +301,8 @@ func (r *running) drain(ctx context.Context, name string) error {
 
 func (r *running) steer(verb string) error {
 	for _, p := range r.paused {
-		resp, err := http.Post(r.program.URL+"/api/v1/pipelines/"+p+"/"+verb, "application/json", nil)
-		if err != nil {
+		if err := r.program.Steer(p, verb); err != nil {
 			return err
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode/100 != 2 {
-			return fmt.Errorf("%s the pipeline %s: %s", verb, p, resp.Status)
 		}
 	}
 	return nil

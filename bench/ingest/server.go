@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	_ "net/http/pprof"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 	"github.com/tidemill/tidemill/serve/endpoint"
@@ -82,27 +82,14 @@ func serve(ctx context.Context, args []string) (err error) {
 		_, _ = io.WriteString(w, strconv.FormatInt(n, 10))
 	})
 	mux.Handle("/debug/pprof/", http.DefaultServeMux)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening http://%s\nready\n", listener.Addr())
 	// The API is not behind the mux: the product has it at the root of its own address.
-	h := &http.Server{ReadTimeout: 40 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return process.Serve(ctx, &http.Server{ReadTimeout: 40 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			s.handler.ServeHTTP(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})}
-	go func() {
-		<-ctx.Done()
-		_ = h.Close()
-	}()
-	if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	})})
 }
 
 // once is the whole of idempotency in one script: the key, and the event in a stream.

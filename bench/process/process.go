@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -120,6 +121,37 @@ func (p *Program) Stop() error {
 
 // Get reads the program's answer at a path of its URL.
 func (p *Program) Get(path string) ([]byte, error) { return Get(p.URL + path) }
+
+// Steer pauses or resumes a pipeline of the product, which was started with --no-auth.
+func (p *Program) Steer(pipeline, verb string) error {
+	resp, err := http.Post(p.URL+"/api/v1/pipelines/"+pipeline+"/"+verb, "application/json", nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s the pipeline %s: %s: %.300s", verb, pipeline, resp.Status, text)
+	}
+	return err
+}
+
+// Serve serves on a free port until ctx ends, and says so as Listening waits for it.
+func Serve(ctx context.Context, h *http.Server) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("listening http://%s\nready\n", l.Addr())
+	go func() {
+		<-ctx.Done()
+		_ = h.Close()
+	}()
+	if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
 
 // Get reads the answer at a URL; a status other than 200 is an error.
 func Get(url string) ([]byte, error) { return getAs("", url) }

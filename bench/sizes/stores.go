@@ -85,7 +85,7 @@ func (s *stores) measure(ctx context.Context, m *measured, r *result) error {
 	steps := []func(*process.Program) error{
 		func(*process.Program) error { return nil },
 		func(p *process.Program) error {
-			return errors.Join(m.steer(p, "pause"), m.send(p, bodies), drained(ctx, p, m.pipeline))
+			return errors.Join(p.Steer(m.pipeline, "pause"), m.send(p, bodies), drained(ctx, p, m.pipeline))
 		},
 		func(p *process.Program) error { return drained(ctx, p) },
 	}
@@ -197,11 +197,6 @@ func (s *stores) start(ctx context.Context, m *measured) (*process.Program, erro
 		cmd.Env = append(cmd.Env, "CLICKHOUSE_URL=http://"+s.Addr("clickhouse"), "CLICKHOUSE_DB=bench")
 	}
 	return process.Listening(cmd)
-}
-
-// steer pauses the system.
-func (m *measured) steer(p *process.Program, verb string) error {
-	return m.post(p, "/api/v1/pipelines/"+m.pipeline+"/"+verb, nil)
 }
 
 func (m *measured) post(p *process.Program, path string, body []byte) error {

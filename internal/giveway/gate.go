@@ -23,11 +23,11 @@ const (
 // Gate is before what does one thing after the other. The zero value is ready to use, by any number of
 // goroutines.
 type Gate struct {
-	mu    sync.Mutex // guards what follows; not held during a call
-	under int        // calls for requests that are under way
-	came  time.Time  // when one began or ended
-	free  time.Time  // when the next call for work may begin, while requests come
-	takes time.Duration
+	mu    sync.Mutex    // guards what follows; not held during a call
+	under int           // calls for requests that are under way
+	came  time.Time     // when one began or ended
+	free  time.Time     // when the next call for work may begin, while requests come
+	takes time.Duration // a call for work, on average, without the way there and back
 
 	least [2]time.Duration // that a call took: since a time, and before
 	since time.Time
@@ -38,10 +38,10 @@ func (g *Gate) Enter(ctx context.Context) (leave func()) {
 	if IsFirst(ctx) {
 		g.first(1)
 		began := time.Now()
-		return func() { g.first(-1); g.own(time.Since(began)) }
+		return func() { g.first(-1); g.took(time.Since(began)) }
 	}
 	at, guessed := g.reserve(time.Now())
-	for wait := g.still(at); wait > 0 && ctx.Err() == nil; wait = g.still(at) {
+	for wait := g.wait(at); wait > 0 && ctx.Err() == nil; wait = g.wait(at) {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
@@ -50,25 +50,23 @@ func (g *Gate) Enter(ctx context.Context) (leave func()) {
 		}
 	}
 	began := time.Now()
-	return func() { g.took(time.Since(began), guessed) }
+	return func() { g.correct(g.took(time.Since(began)), guessed) }
 }
 
-// still is how long to wait before asking again, for who may begin at a time; 0: he may begin.
-func (g *Gate) still(at time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return min(g.until(at, time.Now()), quiet)
-}
-
-// until is how long work waits that may begin at a time; 0: no request comes any more, or it may begin.
-func (g *Gate) until(at, now time.Time) time.Duration {
+// wait is how long work that may begin at a time waits now, before it asks again.
+func (g *Gate) wait(at time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.until(at, time.Now())
+}
+
+// until is how long work that may begin at a time waits before it asks again; 0: it may begin, or no
+// request comes any more. mu is held.
+func (g *Gate) until(at, now time.Time) time.Duration {
 	if !g.contended(now) {
 		return 0
 	}
-	return max(at.Sub(now), 0)
+	return max(0, min(at.Sub(now), quiet))
 }
 
 func (g *Gate) first(n int) {
@@ -97,8 +95,8 @@ func (g *Gate) reserve(now time.Time) (at time.Time, guessed time.Duration) {
 	return at, guessed
 }
 
-// own is what a call has kept others waiting of the time that it took.
-func (g *Gate) own(took time.Duration) time.Duration {
+// took notes what a call took, and says for how much of it others had to wait.
+func (g *Gate) took(took time.Duration) (own time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch now := time.Now(); {
@@ -112,16 +110,15 @@ func (g *Gate) own(took time.Duration) time.Duration {
 	return max(took-min(g.least[0], g.least[1]), 0)
 }
 
-// took corrects what was reserved by what the call took.
-func (g *Gate) took(took, guessed time.Duration) {
-	took = g.own(took)
+// correct corrects what was reserved for a call for work.
+func (g *Gate) correct(own, guessed time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	if g.takes += (took - g.takes) / learned; !g.contended(now) {
+	if g.takes += (own - g.takes) / learned; !g.contended(now) {
 		return
 	}
-	g.free = g.free.Add(whole(took - guessed))
+	g.free = g.free.Add(whole(own - guessed))
 	if most := now.Add(longest); g.free.After(most) {
 		g.free = most
 	}
@@ -145,9 +142,8 @@ func (g *Gate) Contended(now time.Time) bool {
 // Worked.
 func (g *Gate) Rest(now time.Time) time.Duration {
 	g.mu.Lock()
-	at := g.free
-	g.mu.Unlock()
-	return min(g.until(at, now), quiet)
+	defer g.mu.Unlock()
+	return g.until(g.free, now)
 }
 
 // Worked notes that work was done from began on.

@@ -2,11 +2,11 @@
 //
 // Requests and the work on what they have brought in share the cores, a Redis, or the one writer of a
 // file. Work has messages in plenty and takes whatever is free, so that each request would wait behind
-// much of it. Two things give requests the better part where both want the same, and leave work Share
-// of it:
+// much of it. Two things give requests the better part where both want the same, and leave work a
+// share of it:
 //
-//   - A Way is asked before each batch of work: while requests take long, batches begin in Share of the
-//     time only.
+//   - A Way is asked before each batch of work: while requests take long, a lane rests after each
+//     batch, so that it works two fifths of the time.
 //   - A Gate is before what does one thing after the other. Calls for requests, those with a context of
 //     First, pass at once. After a call for work comes a rest, in which none begins.
 package giveway
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Share is what work has of the time at least, while requests wait.
-const Share = 0.4
+// share is the part of its time that work has besides its rests, while requests wait.
+const share = 0.4
 
 // Lines is of how many lines Line is one.
 const Lines = 2
@@ -31,9 +31,9 @@ func Line(ctx context.Context) int {
 	return 0
 }
 
-// rest is how long work that took so long rests, so that it has its Share of both together.
+// rest is how long work that took so long rests, so that it has its share of both together.
 func rest(worked time.Duration) time.Duration {
-	return time.Duration(float64(worked) * (1 - Share) / Share)
+	return time.Duration(float64(worked) * (1 - share) / share)
 }
 
 type key struct{}

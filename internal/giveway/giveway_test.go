@@ -118,8 +118,8 @@ func both(t *testing.T, requests bool, workers int) (first, work, latest time.Du
 func TestRequestsGoFirstAndWorkHasItsShare(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		first, work, latest := both(t, true, workers)
-		if share := work.Seconds() / (first + work).Seconds(); share < Share || share > 0.75 {
-			t.Errorf("beside requests, %d workers have %.2f of the time, want %v at least, and not nearly all", workers, share, Share)
+		if had := work.Seconds() / (first + work).Seconds(); had < share || had > 0.75 {
+			t.Errorf("beside requests, %d workers have %.2f of the time, want %v at least, and not nearly all", workers, had, share)
 		}
 		if latest > longest {
 			t.Errorf("a call for work waited %v, want %v at most", latest, longest)

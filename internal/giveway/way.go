@@ -25,11 +25,11 @@ const (
 // Way is what the endpoints and the pipelines of a process share. The zero value is ready to use, by
 // any number of goroutines.
 type Way struct {
-	waiting atomic.Int64 // requests that are not answered
-	average atomic.Int64 // nanoseconds, of those that were
-	late    atomic.Int64 // nanoseconds, the average of how late rests ended
-	left    atomic.Uint64
-	moved   atomic.Int64 // unix nanoseconds: when one was answered, or came where none waited
+	waiting atomic.Int64  // requests that are not answered
+	average atomic.Int64  // nanoseconds, of those that were
+	late    atomic.Int64  // nanoseconds, the average of how late rests ended
+	left    atomic.Uint64 // rests that were left out, or made to see whether they end in time
+	moved   atomic.Int64  // unix nanoseconds: when one was answered, or came where none waited
 }
 
 // Came notes that a request came.
@@ -47,8 +47,13 @@ func (w *Way) Came(now time.Time) {
 func (w *Way) Answered(came, now time.Time) {
 	w.waiting.Add(-1)
 	w.moved.Store(now.UnixNano())
-	was := w.average.Load()
-	w.average.Store(was + (int64(now.Sub(came))-was)/recent) // of two at once one may be lost
+	learn(&w.average, now.Sub(came))
+}
+
+// learn makes an average one of a value, too. Of two at once one may be lost.
+func learn(average *atomic.Int64, value time.Duration) {
+	was := average.Load()
+	average.Store(was + (int64(value)-was)/recent)
 }
 
 // Rest is how long a lane is to rest whose last batch took so long. late is how much too late its last
@@ -56,8 +61,7 @@ func (w *Way) Answered(came, now time.Time) {
 // nobody: most are left out.
 func (w *Way) Rest(now time.Time, worked, late time.Duration) time.Duration {
 	if late >= 0 {
-		was := w.late.Load()
-		w.late.Store(was + (int64(late)-was)/recent)
+		learn(&w.late, late)
 	}
 	if w.waiting.Load() == 0 || w.average.Load() < int64(patience) && now.UnixNano()-w.moved.Load() < int64(patience) {
 		return 0

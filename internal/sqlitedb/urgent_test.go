@@ -32,7 +32,7 @@ func waits(line chan *request, n int) {
 	}
 }
 
-// What a request waits for is written before all work that waits, whoever came first.
+// What a request waits for is written before all work that waits, in whatever order they came.
 func TestUrgentChangesGoFirst(t *testing.T) {
 	d := open(t, Options{})
 	var all sync.WaitGroup

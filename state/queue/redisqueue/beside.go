@@ -205,9 +205,7 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 			args = append(args, j.args[:]...)
 		}
 	}
-	leave := b.store.gates[0].Enter(ctx)
-	taken, err := b.script.Exec(ctx, b.store.client, b.keys, packed(args, packs)).ToString()
-	leave()
+	taken, err := b.run(ctx, packed(args, packs)).ToString()
 	if err == nil {
 		taken, err = b.store.holding(0, taken, len(calls), to)
 	}
@@ -218,6 +216,12 @@ func (b *Beside) send(ctx context.Context, calls []*besideCall) error {
 		c.taken = taken[i] == '1'
 	}
 	return nil
+}
+
+// run runs the script.
+func (b *Beside) run(ctx context.Context, args []string) rueidis.RedisResult {
+	defer b.store.gates[0].Enter(ctx)()
+	return b.script.Exec(ctx, b.store.client, b.keys, args)
 }
 
 // unlike are the requests without a name that one before them has.

@@ -60,6 +60,7 @@ type settleCall struct {
 	ends  []int  // indexes
 	bytes int
 	next  int
+	most  int // of next
 }
 
 // settleCalls divides settlements by shards and limits, in their order.
@@ -86,13 +87,12 @@ func (c *source) settleCalls(ends []tidemill.Settlement) []*settleCall {
 		for _, m := range e.Next {
 			size += sizeOf(m)
 		}
-		most := addJobs
-		if c.store.gates[k.shard].Contended(time.Now()) {
-			most = nextJobs
-		}
 		p := open[k]
-		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > most && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
-			p = &settleCall{shard: k.shard, no: k.no}
+		if p == nil || len(p.ends) >= addJobs || p.next+len(e.Next) > p.most && p.next > 0 || p.bytes+size > addBytes && p.bytes > 0 {
+			p = &settleCall{shard: k.shard, no: k.no, most: addJobs}
+			if c.store.gates[k.shard].Contended(time.Now()) {
+				p.most = nextJobs
+			}
 			open[k] = p
 			all = append(all, p)
 		}
