@@ -31,12 +31,13 @@ import (
 	"github.com/tidemill/tidemill/bench/partners"
 	"github.com/tidemill/tidemill/bench/queue"
 	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/bench/scale"
 	"github.com/tidemill/tidemill/bench/servers"
 	"github.com/tidemill/tidemill/bench/sizes"
 	"github.com/tidemill/tidemill/bench/windows"
 )
 
-var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, beside.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench, growth.Bench}
+var all = []rounds.Bench{analytics.Bench, servers.Bench, bridge.Bench, queue.Bench, ingest.Bench, beside.Bench, partners.Bench, crm.Bench, windows.Bench, lists.Bench, lists.Events, console.Bench, sizes.Bench, growth.Bench, scale.Bench}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // so that servers are ended

@@ -6,20 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 	"github.com/tidemill/tidemill/bench/requests"
 	"github.com/tidemill/tidemill/bench/rounds"
 )
-
-const key = "bench-key-of-sixteen"
 
 // Names of phases.
 const (
@@ -62,14 +60,14 @@ func delivery() *system {
 		`"userId":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08","context":{"page":{"url":"https://shop.example/shoes","title":"Shoes"}},` +
 		`"consent":{"customConsent":{"advertising":true}},"properties":{"n":"` + requests.ID + `"}}`
 	return &system{name: "delivery, Redis", run: "delivery", servers: []string{"redis"}, status: http.StatusAccepted,
-		request: requests.Post("/v1/events", "X-API-Key: "+key+"\r\nX-Idempotency-Key: "+requests.ID+"\r\n", []byte(body)),
+		request: requests.Post("/v1/events", "X-API-Key: "+load.Key+"\r\nX-Idempotency-Key: "+requests.ID+"\r\n", []byte(body)),
 		paused:  append([]string{"ingest.high", "ingest.standard", "ingest.low"}, queues()...),
 		config: func(far string) any {
 			var partners []map[string]any
 			for _, name := range append(well(), slow, dead) {
 				partners = append(partners, partner(name, far))
 			}
-			return map[string]any{"delivery": map[string]any{"partners": partners, "sites": []map[string]any{{"id": "shop", "keys": []string{key}}}}}
+			return map[string]any{"delivery": map[string]any{"partners": partners, "sites": []map[string]any{{"id": "shop", "keys": []string{load.Key}}}}}
 		}}
 }
 
@@ -84,20 +82,20 @@ func queues() (all []string) {
 func crm() *system {
 	body := `{"id":"` + requests.ID + `","type":"member.updated","tenantId":"club-7","identity":{"externalId":"m-` + requests.ID + `"},"occurredAt":"` + now() + `","payload":{"firstName":"Ann","note":"gold member, monday evening, asks for the offer of the summer"}}`
 	return &system{name: "crm, Redis and PostgreSQL", run: "crm", servers: []string{"redis", "postgres"}, status: http.StatusAccepted,
-		request: requests.Post("/v1/crm/events", "X-API-Key: "+key+"\r\n", []byte(body)), paused: []string{"crm-events"},
+		request: requests.Post("/v1/crm/events", "X-API-Key: "+load.Key+"\r\n", []byte(body)), paused: []string{"crm-events"},
 		config: func(string) any {
-			return map[string]any{"crm": map[string]any{"per_second": 0, "tenant_per_second": 0, "tenants": []map[string]any{{"id": "club-7", "keys": []string{key}}},
+			return map[string]any{"crm": map[string]any{"per_second": 0, "tenant_per_second": 0, "tenants": []map[string]any{{"id": "club-7", "keys": []string{load.Key}}},
 				"handlers": []map[string]any{{"name": "profiles", "types": []string{"member.*"}, "attributes": []map[string]any{{"attribute": "firstName", "from": "payload.firstName"}}}}}}
 		}}
 }
 
 func analytics() *system {
-	body := `{"api_key":"` + key + `","batch":[{"uuid":"` + requests.ID + `","timestamp":"` + now() + `","event":"action 1","distinct_id":"user-1","properties":{"$current_url":"https://app.example.com/projects/7/settings?tab=billing",` +
+	body := `{"api_key":"` + load.Key + `","batch":[{"uuid":"` + requests.ID + `","timestamp":"` + now() + `","event":"action 1","distinct_id":"user-1","properties":{"$current_url":"https://app.example.com/projects/7/settings?tab=billing",` +
 		`"$host":"app.example.com","$pathname":"/projects/7/settings","$browser":"Chrome","$os":"macOS","$screen_height":1117,"$screen_width":1728,"$lib":"web","$lib_version":"1.205.0","plan":"scale","seats":7}}]}`
 	return &system{name: "analytics, Redis, PostgreSQL and ClickHouse", run: "analytics", servers: []string{"redis", "postgres", "clickhouse"}, status: http.StatusOK, reads: true,
 		request: requests.Post("/batch/", "", []byte(body)), paused: []string{"analytics"},
 		config: func(string) any {
-			return map[string]any{"projects": []map[string]any{{"name": "bench", "key": key}}}
+			return map[string]any{"projects": []map[string]any{{"name": "bench", "key": load.Key}}}
 		}}
 }
 
@@ -107,7 +105,7 @@ func now() string { return time.Now().UTC().Format(time.RFC3339) }
 type running struct {
 	*system
 	o       *options
-	program *process.Program
+	program *product.Product
 	servers *process.Services // nil: it has its file
 	far     *process.Program  // the partners
 	load    *requests.Load
@@ -145,9 +143,6 @@ func (s *system) measure(ctx context.Context, o *options, dir string) (all []*re
 
 // start starts a system in a folder of its own.
 func (s *system) start(ctx context.Context, o *options, dir string) (r *running, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	r = &running{system: s, o: o, phases: map[string][]*result{}}
 	self, err := rounds.Self(ctx, "beside")
 	if err != nil {
@@ -160,19 +155,14 @@ func (s *system) start(ctx context.Context, o *options, dir string) (r *running,
 	if err != nil {
 		return r, err
 	}
-	file := filepath.Join(dir, "tidemill.yaml")
-	if err := os.WriteFile(file, settings, 0o600); err != nil {
-		return r, err
-	}
-	cmd := exec.CommandContext(ctx, o.bin, "run", s.run, "--no-auth", "--config", file, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=error", "TIDEMILL_ADMIN_RATES_READS=0", "TIDEMILL_ADMIN_RATES_CHANGES=0") // any number
+	var env []string
 	if len(s.servers) > 0 {
 		if r.servers, err = process.StartServices(ctx, filepath.Join(dir, "servers"), nil, s.servers...); err != nil {
 			return r, err
 		}
-		cmd.Env = append(cmd.Env, r.servers.Settings()...)
+		env = r.servers.Settings()
 	}
-	if r.program, err = process.Listening(cmd); err != nil {
+	if r.program, err = product.Start(ctx, o.bin, s.run, dir, settings, env...); err != nil {
 		return r, err
 	}
 	r.load, err = requests.Open(strings.TrimPrefix(r.program.URL, "http://"), o.connections, s.request, s.status)
@@ -317,18 +307,13 @@ func (r *running) ended() (int, error) {
 		}
 		return strconv.Atoi(string(b))
 	}
-	b, err := r.program.Get("/api/v1/audit")
+	all, _, err := r.program.Books()
 	if err != nil {
 		return 0, err
 	}
-	var a struct {
-		Systems []struct{ Delivered, Dead, Skipped int }
+	own := all[0] // of the system
+	if own.Dead+own.Skipped > 0 {
+		return 0, fmt.Errorf("%d events are dead and %d skipped", own.Dead, own.Skipped)
 	}
-	if err := json.Unmarshal(b, &a); err != nil {
-		return 0, err
-	}
-	if s := a.Systems[0]; s.Dead+s.Skipped > 0 {
-		return 0, fmt.Errorf("%d events are dead and %d skipped", s.Dead, s.Skipped)
-	}
-	return a.Systems[0].Delivered, nil
+	return int(own.Delivered), nil
 }

@@ -9,8 +9,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,11 +17,12 @@ import (
 
 	"github.com/tidemill/tidemill/bench/figures"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 )
 
 // contestant is one instance with its partners.
 type contestant struct {
-	program *process.Program
+	program *product.Product
 	redis   *process.Services // nil: everything is in its file
 	far     *far
 	others  int
@@ -42,9 +41,6 @@ const key = "bench-key-of-the-shop"
 
 // start starts an instance in a folder of its own.
 func start(ctx context.Context, o options, bin, dir, place, way string, limit int) (c *contestant, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
 	c = &contestant{others: o.others, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
 	if c.far, err = newFar(way); err != nil {
 		return nil, err
@@ -76,19 +72,14 @@ func start(ctx context.Context, o options, bin, dir, place, way string, limit in
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, "tidemill.yaml")
-	if err := os.WriteFile(file, settings, 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, bin, "run", "delivery", "--no-auth", "--config", file, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=error")
+	var env []string
 	if place == "redis" {
 		if c.redis, err = process.StartServices(ctx, filepath.Join(dir, "redis"), nil, "redis"); err != nil {
 			return nil, err
 		}
-		cmd.Env = append(cmd.Env, "TIDEMILL_REDIS_URL=redis://"+c.redis.Addr("redis")+"/0")
+		env = c.redis.Settings()
 	}
-	c.program, err = process.Listening(cmd)
+	c.program, err = product.Start(ctx, bin, "delivery", dir, settings, env...)
 	return c, err
 }
 

@@ -23,8 +23,9 @@ type Services struct {
 	env   []string
 }
 
-// ports are the variables of scripts/services for a server's port.
-var ports = map[string]string{"redis": "REDIS_PORT", "postgres": "POSTGRES_PORT", "clickhouse": "CLICKHOUSE_PORT", "mosquitto": "MQTT_PORT", "kafka": "KAFKA_PORT"}
+// ports are the variables of scripts/services for a server's ports; the first is what it is reached at.
+var ports = map[string][]string{"redis": {"REDIS_PORT"}, "redis-cluster": {"REDIS_CLUSTER_PORT"}, "postgres": {"POSTGRES_PORT"}, "clickhouse": {"CLICKHOUSE_PORT"},
+	"mosquitto": {"MQTT_PORT"}, "kafka": {"KAFKA_PORT", "KAFKA_CONTROLLER_PORT", "KAFKA_PROXIED_PORT"}}
 
 // StartServices starts servers by their names in scripts/services, with settings in its form
 // ("REDIS_SETTINGS=--appendonly no"). Call it from the root of the repository. Stop must follow
@@ -41,12 +42,16 @@ func StartServices(ctx context.Context, dir string, settings []string, names ...
 	s := &Services{dir: dir, names: names, addr: map[string]string{}, env: append(os.Environ(), "SERVICES_DIR="+dir, "SERVICES_CACHE="+cache)}
 	s.env = append(s.env, settings...)
 	for _, name := range names {
-		port, err := FreePort()
-		if err != nil {
-			return nil, err
+		for i, variable := range ports[name] {
+			port, err := FreePort()
+			if err != nil {
+				return nil, err
+			}
+			if i == 0 {
+				s.addr[name] = net.JoinHostPort("127.0.0.1", port)
+			}
+			s.env = append(s.env, variable+"="+port)
 		}
-		s.addr[name] = net.JoinHostPort("127.0.0.1", port)
-		s.env = append(s.env, ports[name]+"="+port)
 	}
 	if out, err := s.run(ctx, "up"); err != nil {
 		s.Stop()
@@ -93,19 +98,31 @@ func (s *Services) Settings() (all []string) {
 			all = append(all, "DATABASE_URL="+s.Postgres())
 		case "clickhouse":
 			all = append(all, "CLICKHOUSE_URL=http://"+s.Addr(name), "CLICKHOUSE_DB=bench")
+		case "redis-cluster":
+			all = append(all, "REDIS_URL=redis://"+s.Addr(name)+"?cluster=true")
+		case "kafka":
+			all = append(all, "KAFKA_BROKERS="+s.Addr(name))
+		case "mosquitto":
+			all = append(all, "MQTT_BROKERS=tcp://"+s.Addr(name))
 		}
 	}
 	return all
 }
 
-// pids of a server and of all its children.
-func (s *Services) pids(name string) []int {
-	b, err := os.ReadFile(filepath.Join(s.dir, "run", name+".pid"))
-	if err != nil {
-		return nil
+// Written is how many bytes a server and all its children have had the kernel write to disks so far.
+func (s *Services) Written(name string) float64 { return Written(s.pids(name)...) }
+
+// pids of a server, of all nodes where it is a cluster, and of all its children.
+func (s *Services) pids(name string) (all []int) {
+	for _, of := range []string{name + ".pid", name + ".*.pid"} {
+		files, _ := filepath.Glob(filepath.Join(s.dir, "run", of))
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil {
+				pid, _ := strconv.Atoi(strings.Fields(string(b))[0])
+				all = append(all, pid)
+			}
+		}
 	}
-	first, _ := strconv.Atoi(strings.Fields(string(b))[0])
-	all := []int{first}
 	for i := 0; i < len(all); i++ {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
 		for _, t := range tasks {

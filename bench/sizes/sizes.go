@@ -5,12 +5,14 @@
 package sizes
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"path/filepath"
 
 	"github.com/tidemill/tidemill/bench/figures"
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/rounds"
 )
@@ -67,18 +69,15 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	defer s.stop()
 	var rows []rounds.Row[result]
-	for _, sys := range all {
-		for _, servers := range append([]string{""}, sys.servers...) {
-			name := sys.name + ", one file"
-			if servers != "" {
-				name = sys.name + ", " + servers
-			}
-			if sys.body == nil && servers == "" || !o.Wants(name) {
+	for _, sys := range load.Systems {
+		for _, servers := range []string{"", sys.Servers} {
+			name := sys.Name + ", " + cmp.Or(servers, "one file")
+			if sys.Streams() && servers == "" || !o.Wants(name) {
 				continue
 			}
 			rows = append(rows, rounds.One(name, func(ctx context.Context, r *result) error {
-				folder := filepath.Join(tmp, fmt.Sprint("row", len(name), sys.name, servers == ""))
-				return s.measure(ctx, &measured{system: sys, events: events, bin: bin, folder: folder, onServers: servers != ""}, r)
+				folder := filepath.Join(tmp, fmt.Sprint("row", len(name), sys.Name, servers == ""))
+				return s.measure(ctx, &measured{System: sys, events: events, bin: bin, folder: folder, onServers: servers != ""}, r)
 			}))
 		}
 	}

@@ -1,20 +1,13 @@
 package sizes
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +15,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 	"github.com/tidemill/tidemill/internal/redisconn"
 	"github.com/tidemill/tidemill/internal/sqlitedb"
 )
@@ -54,9 +49,12 @@ func (s *stores) stop() {
 	s.Stop()
 }
 
+// pause is how long is waited between two looks at the books.
+const pause = 200 * time.Millisecond
+
 // measured is what a row measures.
 type measured struct {
-	system
+	load.System
 	events    int
 	bin       string
 	folder    string
@@ -65,7 +63,7 @@ type measured struct {
 
 // uses says whether a server is of the row's set.
 func (m *measured) uses(server string) bool {
-	return m.onServers && strings.Contains(m.servers[0], server)
+	return m.onServers && strings.Contains(m.Servers, server)
 }
 
 // used is how many bytes each store has.
@@ -76,18 +74,18 @@ func (s *stores) measure(ctx context.Context, m *measured, r *result) error {
 	if err := errors.Join(os.MkdirAll(m.folder, 0o755), s.redis.Do(ctx, s.redis.B().Flushall().Build()).Error()); err != nil {
 		return err
 	}
-	if m.body == nil {
+	if m.Streams() {
 		return s.stream(ctx, m, r)
 	}
-	bodies, size := m.bodies(m.events)
+	bodies, size := m.Bodies(m.events)
 	r.Sent = size
 	// The file is read while nothing runs: what is empty in it is known then.
-	steps := []func(*process.Program) error{
-		func(*process.Program) error { return nil },
-		func(p *process.Program) error {
-			return errors.Join(p.Steer(m.pipeline, "pause"), m.send(p, bodies), drained(ctx, p, m.pipeline))
+	steps := []func(*product.Product) error{
+		func(*product.Product) error { return nil },
+		func(p *product.Product) error {
+			return errors.Join(p.Steer(m.Pipeline, "pause"), m.send(p, bodies), p.Drained(ctx, pause, m.Pipeline))
 		},
-		func(p *process.Program) error { return drained(ctx, p) },
+		func(p *product.Product) error { return p.Drained(ctx, pause) },
 	}
 	var looked [3]used
 	for i, step := range steps {
@@ -114,7 +112,7 @@ func (s *stores) measure(ctx context.Context, m *measured, r *result) error {
 }
 
 // look stops the program and reads how much every store has.
-func (s *stores) look(ctx context.Context, m *measured, p *process.Program, failed error) (u used, err error) {
+func (s *stores) look(ctx context.Context, m *measured, p *product.Product, failed error) (u used, err error) {
 	if err := errors.Join(failed, p.Stop()); err != nil {
 		return u, err
 	}
@@ -156,7 +154,7 @@ func (s *stores) inRedis(ctx context.Context) (float64, error) {
 }
 
 func (s *stores) inPostgres(ctx context.Context) (n float64, err error) {
-	c, err := pgx.Connect(ctx, s.postgres())
+	c, err := pgx.Connect(ctx, s.Postgres())
 	if err != nil {
 		return 0, err
 	}
@@ -175,103 +173,31 @@ func (s *stores) inClickHouse() (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
 }
 
-func (s *stores) postgres() string {
-	return "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable"
-}
-
 // start starts the product.
-func (s *stores) start(ctx context.Context, m *measured) (*process.Program, error) {
-	file := filepath.Join(m.folder, "tidemill.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(m.config, "PARTNER", s.partner.URL, 1)), 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, m.bin, "run", m.name, "--no-auth", "--config", file, "--data", filepath.Join(m.folder, "data"), "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn")
+func (s *stores) start(ctx context.Context, m *measured) (*product.Product, error) {
+	var env []string
 	if m.onServers {
-		cmd.Env = append(cmd.Env, "REDIS_URL=redis://"+s.Addr("redis"))
+		env = append(env, "REDIS_URL=redis://"+s.Addr("redis"))
 	}
 	if m.uses("PostgreSQL") {
-		cmd.Env = append(cmd.Env, "DATABASE_URL="+s.postgres())
+		env = append(env, "DATABASE_URL="+s.Postgres())
 	}
 	if m.uses("ClickHouse") {
-		cmd.Env = append(cmd.Env, "CLICKHOUSE_URL=http://"+s.Addr("clickhouse"), "CLICKHOUSE_DB=bench")
+		env = append(env, "CLICKHOUSE_URL=http://"+s.Addr("clickhouse"), "CLICKHOUSE_DB=bench")
 	}
-	return process.Listening(cmd)
+	return product.Start(ctx, m.bin, m.Name, m.folder, []byte(strings.Replace(m.Config, "PARTNER", s.partner.URL, 1)), env...)
 }
 
-func (m *measured) post(p *process.Program, path string, body []byte) error {
-	r, err := http.NewRequest(http.MethodPost, p.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-API-Key", key)
-	r.Header.Set("X-Batch-ID", "20260115100000")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("POST %s: %s: %.300s", path, resp.Status, text)
-	}
-	return err
-}
+// batch is the id of the one batch of windows.
+const batch = "20260115100000"
 
-func (m *measured) send(p *process.Program, bodies [][]byte) error {
+func (m *measured) send(p *product.Product, bodies [][]byte) error {
 	for _, b := range bodies {
-		if err := m.post(p, m.path, b); err != nil {
+		if err := p.Post(m.Path, batch, b); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// books are those of a queue or pipeline; of a system with one only, its own.
-type books struct {
-	System, Queue, Pipeline string // its name is in one
-	Dead                    uint64
-	InFlight                uint64 `json:"in_flight"`
-}
-
-// drained waits until nothing is in flight but in what is paused, and checks the books.
-func drained(ctx context.Context, p *process.Program, paused ...string) error {
-	for {
-		b, err := p.Get("/api/v1/audit")
-		if err != nil {
-			return err
-		}
-		var a struct {
-			Balanced bool
-			Systems  []struct {
-				books
-				Queues, Pipelines []books
-			}
-		}
-		if err := json.Unmarshal(b, &a); err != nil {
-			return err
-		}
-		var held, dead uint64
-		for _, s := range a.Systems {
-			for _, of := range slices.Concat([]books{s.books}, s.Queues, s.Pipelines) {
-				if dead += of.Dead; !slices.Contains(paused, cmp.Or(of.Queue, of.Pipeline, of.System)) {
-					held += of.InFlight
-				}
-			}
-		}
-		switch {
-		case dead > 0:
-			return fmt.Errorf("events became dead letters: %.500s", b)
-		case held == 0 && a.Balanced:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond): // between two polls of another process
-		}
-	}
 }
 
 // stream writes entries to a stream, which is all that a bridge leaves waiting.
@@ -280,16 +206,13 @@ func (s *stores) stream(ctx context.Context, m *measured, r *result) error {
 	if err != nil {
 		return err
 	}
-	g := rand.New(rand.NewPCG(1, 2))
-	total := 0
-	for range m.events {
-		e := m.event(g)
-		total += len(e)
+	events, size := m.Events(m.events)
+	for _, e := range events {
 		if err := s.redis.Do(ctx, s.redis.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
 			return err
 		}
 	}
 	after, err := s.inRedis(ctx)
-	r.Sent, r.Waiting = float64(total)/float64(m.events), (after-before)/float64(m.events)
+	r.Sent, r.Waiting = size, (after-before)/float64(m.events)
 	return err
 }

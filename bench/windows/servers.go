@@ -33,13 +33,6 @@ type bench struct {
 // start starts a Redis and a Kafka.
 func (b *bench) start(ctx context.Context, folder string) (err error) {
 	settings := []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}
-	for _, name := range []string{"KAFKA_CONTROLLER_PORT", "KAFKA_PROXIED_PORT"} {
-		port, err := process.FreePort()
-		if err != nil {
-			return err
-		}
-		settings = append(settings, name+"="+port)
-	}
 	if b.services, err = process.StartServices(ctx, folder, settings, "redis", "kafka"); err != nil {
 		return err
 	}

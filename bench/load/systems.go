@@ -1,28 +1,33 @@
-package sizes
+package load
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 )
 
-const key = "bench-key-of-sixteen"
+// Key is what every system lets its senders in with.
+const Key = "bench-key-of-sixteen"
 
-// system is one of the product's, as it is loaded here.
-type system struct {
-	name     string
-	config   string
-	path     string
-	perBody  int
-	event    func(*rand.Rand) string
-	body     func(events string) string // what a request is, of events with commas between; nil: they are written to a stream
-	servers  []string                   // the names of its sets
-	pipeline string                     // that is paused: what waits, waits for it
+// System is one of the product's, as it is loaded in bulk.
+type System struct {
+	Name     string // what the binary runs
+	Config   string // its settings, in which PARTNER is where a partner answers
+	Path     string // where requests go
+	Pipeline string // that is paused: what waits, waits for it
+	Servers  string // the names of its set
+
+	perBody int
+	event   func(*rand.Rand) string
+	body    func(events string) string // what a request is, of events with commas between; nil: they are written to a stream
 }
+
+// Streams says that events are not sent in requests, but written to a stream.
+func (s *System) Streams() bool { return s.body == nil }
 
 func plain(events string) string { return "[" + events + "]" }
 
@@ -60,48 +65,49 @@ func words(r *rand.Rand, n int) string {
 	return strings.Join(all, " ")
 }
 
-var all = []system{
-	{name: "analytics", config: "projects: [{name: shop, key: " + key + "}]\n", path: "/v1/batch", perBody: 500, pipeline: "analytics", servers: []string{"Redis, PostgreSQL, ClickHouse"},
+// Systems are all five.
+var Systems = []System{
+	{Name: "analytics", Config: "projects: [{name: shop, key: " + Key + "}]\n", Path: "/v1/batch", perBody: 500, Pipeline: "analytics", Servers: "Redis, PostgreSQL, ClickHouse",
 		body: func(e string) string { return `{"events":[` + e + `]}` },
 		event: func(r *rand.Rand) string {
 			return fmt.Sprintf(`{"event":"action %d","distinct_id":"user-%06d","event_id":"%s","timestamp":"%s","properties":{%s}}`, r.IntN(30), r.IntN(20_000), random(r), when(r), common(r))
 		}},
-	{name: "delivery", config: "delivery:\n  sites: [{id: shop, keys: [" + key + "]}]\n  partners: [{name: hook, endpoint: \"PARTNER\", allowHttp: true, allowPrivate: [127.0.0.0/8], queue: {jobs: 10000000}}]\n", path: "/v1/events", perBody: 500, pipeline: "s2s.hook", servers: []string{"Redis"},
+	{Name: "delivery", Config: "delivery:\n  sites: [{id: shop, keys: [" + Key + "]}]\n  partners: [{name: hook, endpoint: \"PARTNER\", allowHttp: true, allowPrivate: [127.0.0.0/8], queue: {jobs: 10000000}}]\n", Path: "/v1/events", perBody: 500, Pipeline: "s2s.hook", Servers: "Redis",
 		body: plain, event: func(r *rand.Rand) string {
 			return fmt.Sprintf(`{"eventType":"custom_event","idempotencyKey":"%[1]s","eventId":"%[1]s","siteId":"shop","timestamp":"%[2]s","userId":"%064[3]x","properties":{"note":"%[4]s"}}`, random(r), when(r), r.IntN(20_000), words(r, 50))
 		}},
-	{name: "crm", config: "crm:\n  per_second: 0\n  tenant_per_second: 0\n  tenants: [{id: club-7, keys: [" + key + "]}]\n  handlers: [{name: profiles, types: [\"member.*\"], attributes: [{attribute: firstName, from: payload.firstName}]}]\n", path: "/v1/crm/events", perBody: 500, pipeline: "crm-events", servers: []string{"Redis, PostgreSQL"},
+	{Name: "crm", Config: "crm:\n  per_second: 0\n  tenant_per_second: 0\n  tenants: [{id: club-7, keys: [" + Key + "]}]\n  handlers: [{name: profiles, types: [\"member.*\"], attributes: [{attribute: firstName, from: payload.firstName}]}]\n", Path: "/v1/crm/events", perBody: 500, Pipeline: "crm-events", Servers: "Redis, PostgreSQL",
 		body: plain, event: func(r *rand.Rand) string {
 			return fmt.Sprintf(`{"id":"%s","type":"member.updated","tenantId":"club-7","identity":{"externalId":"m-%06d"},"occurredAt":"%s","payload":{"firstName":"Ann","note":"%s"}}`, random(r), r.IntN(20_000), when(r), words(r, 40))
 		}},
-	{name: "windows", config: "projects: [{name: news, key: " + key + "}]\nwindows: {window: 1s}\n", path: "/v1/windows/mentions", perBody: 5000, pipeline: "windows-delivery", servers: []string{"Redis"},
+	{Name: "windows", Config: "projects: [{name: news, key: " + Key + "}]\nwindows: {window: 1s}\n", Path: "/v1/windows/mentions", perBody: 5000, Pipeline: "windows-delivery", Servers: "Redis",
 		body: plain, event: func(r *rand.Rand) string {
 			id := r.IntN(1 << 30)
 			return fmt.Sprintf(`{"globalEventId":%d,"eventTimeDate":20260115100000,"mentionTimeDate":20260115101500,"mentionType":1,"mentionSourceName":"example.org","mentionIdentifier":"https://example.org/news/%s","sentenceId":%d,"actor1CharOffset":-1,"actor2CharOffset":%d,"actionCharOffset":%d,"inRawText":1,"confidence":%d,"mentionDocLen":%d,"mentionDocTone":%.6f}`,
 				id, random(r), r.IntN(40), r.IntN(4000), r.IntN(4000), 10*r.IntN(10), r.IntN(9000), 10*r.Float64()-5)
 		}},
-	{name: "bridge", servers: []string{"Redis"}, event: func(r *rand.Rand) string {
+	{Name: "bridge", Servers: "Redis", event: func(r *rand.Rand) string {
 		return fmt.Sprintf(`{"facility":"local0","severity":"info","timestamp":"%s","host":"web-%02d.example.com","app":"checkout","request":"%s","message":"order %d accepted after %d ms, 3 items, paid by card, shipping to a known address of a customer who has ordered before, see the journal"}`, when(r), r.IntN(40), random(r), r.IntN(1e9), r.IntN(900))
 	}},
 }
 
-// bodies are the requests that carry so many events, and how many bytes an event has.
-func (s *system) bodies(events int) (all [][]byte, size float64) {
+// Events are so many of them, always the same, and how many bytes one has.
+func (s *System) Events(n int) (all []string, size float64) {
 	r := rand.New(rand.NewPCG(1, 2))
-	total, left := 0, events
-	for left > 0 {
-		var b bytes.Buffer
-		n := min(s.perBody, left)
-		for i := range n {
-			e := s.event(r)
-			total += len(e)
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(e)
-		}
-		left -= n
-		all = append(all, []byte(s.body(b.String())))
+	total := 0
+	for range n {
+		e := s.event(r)
+		total += len(e)
+		all = append(all, e)
 	}
-	return all, float64(total) / float64(events)
+	return all, float64(total) / float64(n)
+}
+
+// Bodies are the requests that carry so many events, and how many bytes an event has.
+func (s *System) Bodies(n int) (all [][]byte, size float64) {
+	events, size := s.Events(n)
+	for some := range slices.Chunk(events, s.perBody) {
+		all = append(all, []byte(s.body(strings.Join(some, ","))))
+	}
+	return all, size
 }

@@ -1,0 +1,325 @@
+package scale
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
+	"github.com/tidemill/tidemill/bench/rounds"
+	"github.com/tidemill/tidemill/internal/redisconn"
+	"github.com/tidemill/tidemill/systems/windows/record"
+)
+
+// fleet are instances of one system, with their servers.
+type fleet struct {
+	*shape
+	servers   *process.Services
+	partner   *process.Program
+	instances []*product.Product
+}
+
+// measure fills r.
+func (s *shape) measure(ctx context.Context, bin, folder string, events int, r *result) (err error) {
+	f := &fleet{shape: s}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	if err := f.start(ctx, bin, folder); err != nil {
+		return err
+	}
+	if err := f.steer("pause"); err != nil {
+		return err
+	}
+	if err := f.load(ctx, events); err != nil {
+		return err
+	}
+	if err := f.rest(ctx); err != nil {
+		return err
+	}
+	before, err := f.settled()
+	if err != nil {
+		return err
+	}
+	cpu, began := f.look(), time.Now()
+	if err := errors.Join(f.steer("resume"), f.drained(ctx, events)); err != nil {
+		return err
+	}
+	took, spent := time.Since(began), f.look()
+	r.Rate = float64(events) / took.Seconds()
+	each := func(name string) float64 { return (spent[name] - cpu[name]) / float64(events) }
+	r.Own, r.Redis, r.Kafka = each(own), each("redis")+each("redis-cluster"), each("kafka")
+	r.Postgres, r.ClickHouse, r.Broker = each("postgres"), each("clickhouse"), each("mosquitto")
+	r.All = r.Own + r.Redis + r.Kafka + r.Postgres + r.ClickHouse + r.Broker
+	r.Redisk, r.Kafdisk = each(disk+"redis")+each(disk+"redis-cluster"), each(disk+"kafka")
+	r.Pgdisk, r.Chdisk, r.Network = each(disk+"postgres"), each(disk+"clickhouse"), each(network)
+	after, err := f.settled()
+	if err != nil {
+		return err
+	}
+	if len(after) > 1 {
+		for i := range after {
+			after[i] -= before[i]
+		}
+		r.Least = slices.Min(after) * float64(len(after)) / sum(after)
+	}
+	return f.counted(events)
+}
+
+func sum(all []float64) (s float64) {
+	for _, v := range all {
+		s += v
+	}
+	return s
+}
+
+// start starts everything.
+func (f *fleet) start(ctx context.Context, bin, folder string) (err error) {
+	self, err := rounds.Self(ctx, "scale")
+	if err != nil {
+		return err
+	}
+	if f.partner, err = process.Listening(self); err != nil {
+		return err
+	}
+	if f.servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), nil, f.shape.servers...); err != nil {
+		return err
+	}
+	config := []byte(strings.Replace(f.system.Config, "PARTNER", f.partner.URL, 1))
+	for i := range f.shape.instances {
+		env := append(f.servers.Settings(), f.settings...)
+		if f.system.Streams() {
+			for _, variable := range []string{"HEALTH_PORT", "METRICS_PORT"} {
+				port, err := process.FreePort()
+				if err != nil {
+					return err
+				}
+				env = append(env, variable+"="+port)
+			}
+			env = append(env, "REDIS_ADDRESSES="+f.servers.Addr("redis"), "MQTT_QOS=1", "MQTT_USE_USER_PREFIX=false", "MQTT_SUBSCRIBE_TOPIC=none")
+		}
+		p, err := product.Start(ctx, bin, f.system.Name, filepath.Join(folder, strconv.Itoa(i)), config, env...)
+		if err != nil {
+			return err
+		}
+		f.instances = append(f.instances, p)
+	}
+	return nil
+}
+
+func (f *fleet) stop() (err error) {
+	for _, p := range f.instances {
+		err = errors.Join(err, p.Stop())
+	}
+	if f.servers != nil {
+		f.servers.Stop()
+	}
+	if f.partner != nil {
+		err = errors.Join(err, f.partner.Stop())
+	}
+	return err
+}
+
+// steer pauses or resumes all pipelines of all instances.
+func (f *fleet) steer(verb string) error {
+	for _, p := range f.instances {
+		all, err := p.Settled()
+		if err != nil {
+			return err
+		}
+		for name := range all {
+			if err := p.Steer(name, verb); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// load sends the events, to one instance after the other.
+func (f *fleet) load(ctx context.Context, n int) error {
+	switch {
+	case f.system.Streams():
+		return f.fill(ctx, n)
+	case slices.Contains(f.shape.servers, "kafka") && f.system.Name == "windows":
+		return f.produce(ctx, n)
+	}
+	bodies, _ := f.system.Bodies(n)
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for w := range errs {
+		wg.Go(func() {
+			for i := w; i < len(bodies) && errs[w] == nil; i += len(errs) {
+				errs[w] = cmp.Or(f.instances[i%len(f.instances)].Post(f.system.Path, batch(i), bodies[i]), ctx.Err())
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// fill writes the events to the bridge's stream.
+func (f *fleet) fill(ctx context.Context, n int) error {
+	client, err := redisconn.Open(ctx, tidemill.NewSecret("redis://"+f.servers.Addr("redis")), redisconn.Options{Name: "bench"})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	events, _ := f.system.Events(n)
+	for _, e := range events {
+		if err := client.Do(ctx, client.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batches is how many batches, each a window, the records of windows belong to.
+const batches = 20
+
+// produce writes the events to the topic of mentions, as adapters do.
+func (f *fleet) produce(ctx context.Context, n int) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(f.servers.Addr("kafka")), kgo.DefaultProduceTopic("adapter-mention"))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	events, _ := f.system.Events(n)
+	all := make([]*kgo.Record, n)
+	for i, e := range events {
+		header := kgo.RecordHeader{Key: record.BatchHeader, Value: []byte(batch(i % batches))}
+		all[i] = &kgo.Record{Key: []byte(strconv.Itoa(i)), Value: []byte(e), Headers: []kgo.RecordHeader{header}}
+	}
+	return client.ProduceSync(ctx, all...).FirstErr()
+}
+
+// batch is the id of a batch of windows.
+func batch(i int) string { return strconv.Itoa(20260115100000 + i) }
+
+// rest waits until servers have written what they had not written yet: the measurement is not to pay for
+// its preparation.
+func (f *fleet) rest(ctx context.Context) error {
+	for before := time.Duration(-1); ; {
+		now := f.servers.CPUs()
+		if before >= 0 && now-before <= 20*time.Millisecond {
+			return nil
+		}
+		before = now
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(300 * time.Millisecond): // between two looks at other processes
+		}
+	}
+}
+
+// settled is what each instance has settled so far.
+func (f *fleet) settled() (all []float64, err error) {
+	for _, p := range f.instances {
+		of, err := p.Settled()
+		if err != nil {
+			return nil, err
+		}
+		n := 0.0
+		for _, v := range of {
+			n += v
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// Names of what is looked at, beside the servers'.
+const (
+	own     = "own"
+	network = "network"
+	disk    = "disk of "
+)
+
+// look is what was used so far: µs of CPU, and bytes.
+func (f *fleet) look() map[string]float64 {
+	all := map[string]float64{network: loopback()}
+	for _, p := range f.instances {
+		all[own] += float64(process.CPU(p.PID()).Microseconds())
+	}
+	for _, name := range f.shape.servers {
+		all[name] = float64(f.servers.CPU(name).Microseconds())
+		all[disk+name] = f.servers.Written(name)
+	}
+	return all
+}
+
+// loopback is how many bytes went over the loopback interface so far.
+func loopback() float64 {
+	b, _ := os.ReadFile("/proc/net/dev")
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "lo:"); ok {
+			n, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// last is the pipeline, queue or system in whose books an event has come to its end.
+func (s *shape) last() string {
+	switch s.system.Name {
+	case "delivery":
+		return "s2s.hook"
+	case "crm":
+		return "crm-events"
+	case "windows":
+		return "windows-delivery"
+	}
+	return s.system.Name
+}
+
+// drained waits until all events have come to their end, each in the way that it should.
+func (f *fleet) drained(ctx context.Context, events int) error {
+	const patience, pause = time.Minute, 100 * time.Millisecond
+	for at, since := uint64(0), time.Now(); at < uint64(events); {
+		all, _, err := f.instances[0].Books()
+		if err != nil {
+			return err
+		}
+		for _, b := range all {
+			if b.Skipped > 0 {
+				return fmt.Errorf("%d events of %s were skipped", b.Skipped, b.Name())
+			}
+			if b.Name() == f.last() && b.Delivered > at {
+				at, since = b.Delivered, time.Now()
+			}
+		}
+		if time.Since(since) > patience {
+			return fmt.Errorf("nothing has come to its end for %v: %+v", patience, all)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause): // between two looks at another process
+		}
+	}
+	return f.instances[0].Drained(ctx, pause)
+}
+
+// counted holds that delivery's partner has each event.
+func (f *fleet) counted(events int) error {
+	if f.system.Name != "delivery" {
+		return nil
+	}
+	b, err := f.partner.Get("/came")
+	if err == nil && string(b) != strconv.Itoa(events) {
+		err = fmt.Errorf("the partner has %s of %d events", b, events)
+	}
+	return err
+}
