@@ -43,7 +43,7 @@ func StartServices(ctx context.Context, dir string, settings []string, names ...
 	s.env = append(s.env, settings...)
 	for _, name := range names {
 		for i, variable := range ports[name] {
-			port, err := FreePort()
+			port, err := freePort(highest(name))
 			if err != nil {
 				return nil, err
 			}
@@ -137,10 +137,24 @@ func (s *Services) pids(name string) (all []int) {
 	return all
 }
 
+// most is below the system's range for outgoing connections.
+const most = 26_000
+
+// highest is the highest port that a server may have. Nodes of a Redis Cluster talk at ports 10,000
+// above theirs.
+func highest(name string) int {
+	if name == "redis-cluster" {
+		return most - 10_000
+	}
+	return most
+}
+
 // FreePort finds a port below the system's range for outgoing connections.
-func FreePort() (string, error) {
+func FreePort() (string, error) { return freePort(most) }
+
+func freePort(most int) (string, error) {
 	for range 100 {
-		port := strconv.Itoa(11_000 + rand.IntN(15_000))
+		port := strconv.Itoa(11_000 + rand.IntN(most-11_000))
 		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
 			return port, l.Close()
 		}

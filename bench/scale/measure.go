@@ -92,7 +92,7 @@ func (f *fleet) start(ctx context.Context, bin, folder string) (err error) {
 	if f.partner, err = process.Listening(self); err != nil {
 		return err
 	}
-	if f.servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), nil, f.shape.servers...); err != nil {
+	if f.servers, err = process.StartServices(ctx, filepath.Join(folder, "servers"), []string{"REDIS_SETTINGS=--auto-aof-rewrite-percentage 0"}, f.shape.servers...); err != nil {
 		return err
 	}
 	config := []byte(strings.Replace(f.system.Config, "PARTNER", f.partner.URL, 1))
