@@ -153,6 +153,7 @@ bench-keep: ## keep the last medians, for make bench-compare
 	mkdir -p bench/results && cp bin/bench/*.jsonl bench/results/
 	$(GO) run ./bench growth -of none -with bench/results/growth-events.jsonl,bench/results/growth-roles.jsonl -plot docs/growth.svg
 	$(GO) run ./bench tables docs/performance.md
+	$(GO) run ./bench tables docs/scale.md
 
 bench-compare: ## what got worse by more than 5% between the medians that were kept and the last ones
 	@worse=0; for f in bin/bench/*.jsonl; do k=bench/results/$${f##*/}; [ ! -e $$k ] || $(GO) run ./bench compare $$k $$f || worse=1; done; exit $$worse

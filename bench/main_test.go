@@ -49,12 +49,14 @@ func TestWhatCannotBeMeasured(t *testing.T) {
 
 // TestTablesOfTheDocsAreThoseOfTheResults holds that each was made of the files that are kept.
 func TestTablesOfTheDocsAreThoseOfTheResults(t *testing.T) {
-	page, err := os.ReadFile("../docs/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := rounds.Tables(page, "results")
-	if err != nil || !bytes.Equal(made, page) {
-		t.Errorf("docs/performance.md has tables that are not of bench/results (%v): go run ./bench tables docs/performance.md", err)
+	for _, name := range []string{"docs/performance.md", "docs/scale.md"} {
+		page, err := os.ReadFile("../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := rounds.Tables(page, "results")
+		if err != nil || !bytes.Equal(made, page) {
+			t.Errorf("%s has tables that are not of bench/results (%v): go run ./bench tables %[1]s", name, err)
+		}
 	}
 }

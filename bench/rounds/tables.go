@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"golang.org/x/text/language"
@@ -17,7 +18,7 @@ import (
 //	<!-- end of results -->
 //
 // It is of the file queue.jsonl, of the rows that match, less what cut matches in their names, and
-// has a column for each figure, with its heading. No rows: all of them.
+// has a column for each figure, with its heading. No rows: all of them. cpu_us*0.1 is a tenth of each.
 var asked = regexp.MustCompile(`(?s)` + begins + `.*?<!-- end of results -->\n`)
 
 const begins, ends = "<!-- results ", " -->\n"
@@ -41,9 +42,26 @@ func Tables(page []byte, folder string) ([]byte, error) {
 
 // wanted is what the comment before a table asks for.
 type wanted struct {
-	bench             string
-	rows, cut         *regexp.Regexp
-	figures, headings []string
+	bench     string
+	rows, cut *regexp.Regexp
+	columns   []column
+	headings  []string
+}
+
+// column is a figure, and by what it is multiplied.
+type column struct {
+	figure string
+	times  float64
+}
+
+// parseColumn parses NAME or NAME*NUMBER.
+func parseColumn(s string) (c column, err error) {
+	name, times, is := strings.Cut(s, "*")
+	c = column{name, 1}
+	if is {
+		c.times, err = strconv.ParseFloat(times, 64)
+	}
+	return c, err
 }
 
 func parseWanted(ask string) (w wanted, err error) {
@@ -57,7 +75,9 @@ func parseWanted(ask string) (w wanted, err error) {
 		case "cut":
 			w.cut, err = regexp.Compile(value)
 		default:
-			w.figures, w.headings = append(w.figures, name), append(w.headings, value)
+			var c column
+			c, err = parseColumn(name)
+			w.columns, w.headings = append(w.columns, c), append(w.headings, value)
 		}
 		if err != nil {
 			return w, err
@@ -76,26 +96,26 @@ func tableOf(ask, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lines := []string{k.about(), "", "| | " + strings.Join(w.headings, " | ") + " |", "|" + strings.Repeat("---|", len(w.figures)+1)}
+	lines := []string{k.about(), "", "| | " + strings.Join(w.headings, " | ") + " |", "|" + strings.Repeat("---|", len(w.columns)+1)}
 	head, measured := len(lines), map[string]bool{}
 	for _, name := range k.names {
 		if !w.rows.MatchString(name) {
 			continue
 		}
 		line := "| " + w.cut.ReplaceAllString(name, "") + " |"
-		for _, f := range w.figures {
-			v, has := k.figures[name][f]
-			measured[f] = measured[f] || has
-			line += " " + figure(v) + " |"
+		for _, c := range w.columns {
+			v, has := k.figures[name][c.figure]
+			measured[c.figure] = measured[c.figure] || has
+			line += " " + figure(v*c.times) + " |"
 		}
 		lines = append(lines, line)
 	}
 	if len(lines) == head {
 		return "", fmt.Errorf("no row of %s.jsonl matches %q", w.bench, w.rows)
 	}
-	for _, f := range w.figures {
-		if !measured[f] {
-			return "", fmt.Errorf("none of its rows has the figure %q", f)
+	for _, c := range w.columns {
+		if !measured[c.figure] {
+			return "", fmt.Errorf("none of its rows has the figure %q", c.figure)
 		}
 	}
 	return strings.Join(lines, "\n") + "\n", nil

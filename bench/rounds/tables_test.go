@@ -15,14 +15,14 @@ func TestTablesAreMadeOfResults(t *testing.T) {
 	if err := keep(t.Context(), o, rows); err != nil {
 		t.Fatal(err)
 	}
-	ask := "<!-- results queue; rows ^mine; cut mine: ; per_second jobs/s; of_limit of the limit; cpu_us µs -->\n"
+	ask := "<!-- results queue; rows ^mine; cut mine: ; per_second jobs/s; of_limit of the limit; cpu_us µs; cpu_us*0.5 half -->\n"
 	page := "before\n" + ask + "anything\n<!-- end of results -->\nafter\n"
 	made, err := Tables([]byte(page), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := regexp.MustCompile("`go run.*:\n").ReplaceAllString(string(made), "ABOUT\n")
-	want := "before\n" + ask + "ABOUT\n\n| | jobs/s | of the limit | µs |\n|---|---|---|---|\n| add | 1,234,567 |  | 12.3 |\n| end | 100.0 | 0.46 | 3.00 |\n<!-- end of results -->\nafter\n"
+	want := "before\n" + ask + "ABOUT\n\n| | jobs/s | of the limit | µs | half |\n|---|---|---|---|---|\n| add | 1,234,567 |  | 12.3 | 6.17 |\n| end | 100.0 | 0.46 | 3.00 | 1.50 |\n<!-- end of results -->\nafter\n"
 	if got != want {
 		t.Errorf("the page is\n%s, want\n%s", got, want)
 	}
@@ -37,6 +37,7 @@ func TestTablesAreMadeOfResults(t *testing.T) {
 		{"<!-- results queue; rows x; per_second a -->\n<!-- end of results -->\n", `no row of queue.jsonl matches "x"`},
 		{"<!-- results queue; rows (; per_second a -->\n<!-- end of results -->\n", "missing closing"},
 		{"<!-- results queue; per_minute a -->\n<!-- end of results -->\n", `none of its rows has the figure "per_minute"`},
+		{"<!-- results queue; cpu_us*x a -->\n<!-- end of results -->\n", "invalid syntax"},
 		{"<!-- results queue; per_second a -->\n", "not each has its end"},
 	} {
 		if _, err := Tables([]byte(c.page), folder); err == nil || !strings.Contains(err.Error(), c.says) {

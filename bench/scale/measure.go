@@ -32,7 +32,7 @@ type fleet struct {
 }
 
 // measure fills r.
-func (s *shape) measure(ctx context.Context, bin, folder string, events int, r *result) (err error) {
+func (s *shape) measure(ctx context.Context, bin, folder, profile string, events int, r *result) (err error) {
 	f := &fleet{shape: s}
 	defer func() { err = errors.Join(err, f.stop()) }()
 	if err := f.start(ctx, bin, folder); err != nil {
@@ -51,6 +51,8 @@ func (s *shape) measure(ctx context.Context, bin, folder string, events int, r *
 	if err != nil {
 		return err
 	}
+	profiled := make(chan error, 1)
+	go func() { profiled <- f.instances[0].Profile(profile, 4) }()
 	cpu, began := f.look(), time.Now()
 	if err := errors.Join(f.steer("resume"), f.drained(ctx, events)); err != nil {
 		return err
@@ -73,7 +75,7 @@ func (s *shape) measure(ctx context.Context, bin, folder string, events int, r *
 		}
 		r.Least = slices.Min(after) * float64(len(after)) / sum(after)
 	}
-	return f.counted(events)
+	return errors.Join(<-profiled, f.counted(events))
 }
 
 func sum(all []float64) (s float64) {

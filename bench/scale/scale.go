@@ -105,7 +105,7 @@ func run(ctx context.Context, args []string) (err error) {
 				}
 				r := &result{Of: s.of}
 				r.Name = s.name()
-				err := s.measure(ctx, bin, filepath.Join(tmp, fmt.Sprint(round, "-", i)), events, r)
+				err := s.measure(ctx, bin, filepath.Join(tmp, fmt.Sprint(round, "-", i)), o.ProfileOf(s.name()), events, r)
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}

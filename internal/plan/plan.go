@@ -241,7 +241,7 @@ func (f *Figures) assumed(a Asked) []string {
 		said = append(said, fmt.Sprintf("events of %.0f bytes were measured: smaller ones cost as much, larger ones more in proportion", f.Size))
 	}
 	if len(f.Servers) > 0 {
-		said = append(said, fmt.Sprintf("at least %d instances, so that one may fail; that more do more, until a server is busy, was not measured; no copy of a server is counted", fewest))
+		said = append(said, fmt.Sprintf("at least %d instances, so that one may fail; what an event costs with up to three is in docs/scale.md, and on machines of their own it was not measured; no copy of a server is counted", fewest))
 	}
 	if f.PerPartner {
 		said = append(said, fmt.Sprintf("%d deliveries of an event, one for each partner", a.Partners))
