@@ -136,7 +136,7 @@ lint: ## gofmt, go vet, staticcheck, what the API breaks, known vulnerabilities
 
 # What is measured: names of the files of results. Some are not what the benchmark of their name
 # measures without flags.
-BENCHES = queue crm bridge ingest beside windows analytics servers partners sizes lists events console console-redis growth-events growth-roles
+BENCHES = queue crm bridge ingest beside windows analytics servers partners sizes scale lists events console console-redis growth-events growth-roles
 bench-analytics = analytics -rounds 3
 bench-servers = servers -rounds 3
 bench-events = events -n 5000000

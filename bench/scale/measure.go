@@ -1,7 +1,6 @@
 package scale
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,17 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/bench/process"
 	"github.com/tidemill/tidemill/bench/product"
 	"github.com/tidemill/tidemill/bench/rounds"
-	"github.com/tidemill/tidemill/internal/redisconn"
-	"github.com/tidemill/tidemill/systems/windows/record"
 )
 
 // fleet are instances of one system, with their servers.
@@ -63,8 +56,8 @@ func (s *shape) measure(ctx context.Context, bin, folder, profile string, events
 	r.Own, r.Redis, r.Kafka = each(own), each("redis")+each("redis-cluster"), each("kafka")
 	r.Postgres, r.ClickHouse, r.Broker = each("postgres"), each("clickhouse"), each("mosquitto")
 	r.All = r.Own + r.Redis + r.Kafka + r.Postgres + r.ClickHouse + r.Broker
-	r.Redisk, r.Kafdisk = each(disk+"redis")+each(disk+"redis-cluster"), each(disk+"kafka")
-	r.Pgdisk, r.Chdisk, r.Network = each(disk+"postgres"), each(disk+"clickhouse"), each(network)
+	r.RedisDisk, r.KafkaDisk = each(disk+"redis")+each(disk+"redis-cluster"), each(disk+"kafka")
+	r.PostgresDisk, r.ClickHouseDisk, r.Network = each(disk+"postgres"), each(disk+"clickhouse"), each(network)
 	after, err := f.settled()
 	if err != nil {
 		return err
@@ -147,66 +140,6 @@ func (f *fleet) steer(verb string) error {
 	}
 	return nil
 }
-
-// load sends the events, to one instance after the other.
-func (f *fleet) load(ctx context.Context, n int) error {
-	switch {
-	case f.system.Streams():
-		return f.fill(ctx, n)
-	case slices.Contains(f.shape.servers, "kafka") && f.system.Name == "windows":
-		return f.produce(ctx, n)
-	}
-	bodies, _ := f.system.Bodies(n)
-	var wg sync.WaitGroup
-	errs := make([]error, 4)
-	for w := range errs {
-		wg.Go(func() {
-			for i := w; i < len(bodies) && errs[w] == nil; i += len(errs) {
-				errs[w] = cmp.Or(f.instances[i%len(f.instances)].Post(f.system.Path, batch(i), bodies[i]), ctx.Err())
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// fill writes the events to the bridge's stream.
-func (f *fleet) fill(ctx context.Context, n int) error {
-	client, err := redisconn.Open(ctx, tidemill.NewSecret("redis://"+f.servers.Addr("redis")), redisconn.Options{Name: "bench"})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	events, _ := f.system.Events(n)
-	for _, e := range events {
-		if err := client.Do(ctx, client.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// batches is how many batches, each a window, the records of windows belong to.
-const batches = 20
-
-// produce writes the events to the topic of mentions, as adapters do.
-func (f *fleet) produce(ctx context.Context, n int) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(f.servers.Addr("kafka")), kgo.DefaultProduceTopic("adapter-mention"))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	events, _ := f.system.Events(n)
-	all := make([]*kgo.Record, n)
-	for i, e := range events {
-		header := kgo.RecordHeader{Key: record.BatchHeader, Value: []byte(batch(i % batches))}
-		all[i] = &kgo.Record{Key: []byte(strconv.Itoa(i)), Value: []byte(e), Headers: []kgo.RecordHeader{header}}
-	}
-	return client.ProduceSync(ctx, all...).FirstErr()
-}
-
-// batch is the id of a batch of windows.
-func batch(i int) string { return strconv.Itoa(20260115100000 + i) }
 
 // rest waits until servers have written what they had not written yet: the measurement is not to pay for
 // its preparation.

@@ -28,22 +28,22 @@ var Bench = rounds.Bench{Name: "scale", About: "what an event costs with more in
 // result is one row. CPU is in µs an event, what is written in bytes an event.
 type result struct {
 	rounds.Common
-	Of         string  `json:"of"`
-	Rate       float64 `json:"per_second"`
-	Own        float64 `json:"cpu_us" better:"less"` // of all instances
-	Redis      float64 `json:"cpu_us_redis,omitempty" better:"less"`
-	Kafka      float64 `json:"cpu_us_kafka,omitempty" better:"less"`
-	Postgres   float64 `json:"cpu_us_postgres,omitempty" better:"less"`
-	ClickHouse float64 `json:"cpu_us_clickhouse,omitempty" better:"less"`
-	Broker     float64 `json:"cpu_us_broker,omitempty" better:"less"`
-	All        float64 `json:"cpu_us_all" better:"less"`
-	OfOne      float64 `json:"of_one,omitempty" better:"less"` // All over that of the system's first row
-	Least      float64 `json:"least_share,omitempty" better:"more"`
-	Redisk     float64 `json:"written_redis,omitempty" better:"less"`
-	Kafdisk    float64 `json:"written_kafka,omitempty" better:"less"`
-	Pgdisk     float64 `json:"written_postgres,omitempty" better:"less"`
-	Chdisk     float64 `json:"written_clickhouse,omitempty" better:"less"`
-	Network    float64 `json:"network,omitempty" better:"less"` // bytes over the loopback interface
+	Of             string  `json:"of"`
+	Rate           float64 `json:"per_second"`
+	Own            float64 `json:"cpu_us" better:"less"` // of all instances
+	Redis          float64 `json:"cpu_us_redis,omitempty" better:"less"`
+	Kafka          float64 `json:"cpu_us_kafka,omitempty" better:"less"`
+	Postgres       float64 `json:"cpu_us_postgres,omitempty" better:"less"`
+	ClickHouse     float64 `json:"cpu_us_clickhouse,omitempty" better:"less"`
+	Broker         float64 `json:"cpu_us_broker,omitempty" better:"less"`
+	All            float64 `json:"cpu_us_all" better:"less"`
+	OfOne          float64 `json:"of_one,omitempty" better:"less"` // All over that of the system's first row
+	Least          float64 `json:"least_share,omitempty" better:"more"`
+	RedisDisk      float64 `json:"written_redis,omitempty" better:"less"`
+	KafkaDisk      float64 `json:"written_kafka,omitempty" better:"less"`
+	PostgresDisk   float64 `json:"written_postgres,omitempty" better:"less"`
+	ClickHouseDisk float64 `json:"written_clickhouse,omitempty" better:"less"`
+	Network        float64 `json:"network,omitempty" better:"less"` // bytes over the loopback interface
 }
 
 var head = figures.Head(56, "", "events/s", "own µs", "redis", "kafka", "pg", "ch", "broker", "all µs", "of one", "least", "redis B", "kafka B", "pg B", "ch B", "net B")
@@ -60,7 +60,7 @@ func (r *result) Line() string {
 	}
 	row.Cell("%.2f", r.OfOne)
 	row.Cell("%.2f", r.Least)
-	for _, v := range []float64{r.Redisk, r.Kafdisk, r.Pgdisk, r.Chdisk, r.Network} {
+	for _, v := range []float64{r.RedisDisk, r.KafkaDisk, r.PostgresDisk, r.ClickHouseDisk, r.Network} {
 		row.Cell("%.0f", v)
 	}
 	return row.End(r.Problem)
