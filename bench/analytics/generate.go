@@ -13,7 +13,7 @@ const PerBody = 100
 // Body makes one batch as PostHog's SDKs in browsers send it; as history its events keep the times that
 // they have, however old.
 func Body(g *load.Generator, history bool) []byte {
-	b := fmt.Appendf(make([]byte, 0, 100<<10), `{"api_key":%q,"sent_at":%q,"historical_migration":%t,"batch":[`, key, g.Now().Format("2006-01-02T15:04:05.000Z"), history)
+	b := fmt.Appendf(make([]byte, 0, 100<<10), `{"api_key":%q,"sent_at":%q,"historical_migration":%t,"batch":[`, load.Key, g.Now().Format("2006-01-02T15:04:05.000Z"), history)
 	for i := range PerBody {
 		if i > 0 {
 			b = append(b, ',')

@@ -3,7 +3,6 @@ package analytics
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,24 +12,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemill/tidemill/bench/load"
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 )
 
-// key is that of the project that events are sent to.
-const key = "bench-key-of-sixteen"
-
 // A Server is the binary under load.
-type Server struct{ *process.Program }
+type Server struct{ *product.Product }
 
 // Start starts the binary with a folder for its data, and settings in the form of its environment.
 func Start(ctx context.Context, bin, data string, settings ...string) (*Server, error) {
-	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+key)
+	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", "bench="+load.Key)
 	cmd.Env = append(append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn"), settings...)
 	p, err := process.Listening(cmd)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{p}, nil
+	return &Server{&product.Product{Program: p}}, nil
 }
 
 // Work is what some work took.
@@ -88,25 +86,15 @@ func post(client *http.Client, url string, body []byte) error {
 // Drained waits until nothing is in flight, and checks the books.
 func (s *Server) Drained() error {
 	for {
-		b, err := s.Get("/api/v1/audit")
+		all, balanced, err := s.Books()
 		if err != nil {
 			return err
 		}
-		var a struct {
-			Balanced bool
-			Systems  []struct {
-				Accepted, Delivered uint64
-				InFlight            int `json:"in_flight"`
-			}
-		}
-		if err := json.Unmarshal(b, &a); err != nil {
-			return err
-		}
-		switch {
-		case a.Systems[0].InFlight > 0:
+		switch own := all[0]; {
+		case own.InFlight > 0:
 			time.Sleep(100 * time.Millisecond) // between two polls: counting costs the server, too
-		case !a.Balanced || a.Systems[0].Accepted != a.Systems[0].Delivered:
-			return fmt.Errorf("the books do not balance: %+v", a)
+		case !balanced || own.Accepted != own.Delivered:
+			return fmt.Errorf("the books do not balance: %+v", all)
 		default:
 			return nil
 		}

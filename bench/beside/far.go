@@ -1,15 +1,11 @@
 package beside
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/bench/process"
 )
@@ -26,18 +22,13 @@ func well() []string { return []string{"p1", "p2", "p3"} }
 
 // partners are those of one instance, in a process of their own. They note which event came to which of
 // those that are well.
-type partners struct{ came map[string]*set }
-
-type set struct {
-	mu  sync.Mutex
-	all map[uuid.UUID]struct{}
-}
+type partners struct{ came map[string]*process.IDs }
 
 // playPartners answers until it is told to stop.
 func playPartners(ctx context.Context, _ []string) error {
-	p := &partners{came: map[string]*set{}}
+	p := &partners{came: map[string]*process.IDs{}}
 	for _, name := range well() {
-		p.came[name] = &set{all: map[uuid.UUID]struct{}{}}
+		p.came[name] = new(process.IDs)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /least", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strconv.Itoa(p.least())) })
@@ -57,16 +48,9 @@ func (p *partners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case dead:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
-		_, rest, _ := bytes.Cut(b, []byte(`"n":"`))
-		id, wrong := uuid.ParseBytes(rest[:min(len(rest), 36)])
-		s := p.came[name]
-		if err != nil || wrong != nil || s == nil {
+		if ids := p.came[name]; err != nil || ids == nil || !ids.Add(b, "n") {
 			w.WriteHeader(http.StatusBadRequest)
-			return
 		}
-		s.mu.Lock()
-		s.all[id] = struct{}{}
-		s.mu.Unlock()
 	}
 }
 
@@ -74,11 +58,9 @@ func (p *partners) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *partners) least() int {
 	n := -1
 	for _, s := range p.came {
-		s.mu.Lock()
-		if n < 0 || len(s.all) < n {
-			n = len(s.all)
+		if has := s.Len(); n < 0 || has < n {
+			n = has
 		}
-		s.mu.Unlock()
 	}
 	return n
 }

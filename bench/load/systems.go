@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/tidemill/tidemill/internal/redisconn"
 )
 
 // Key is what every system lets its senders in with.
@@ -101,6 +104,18 @@ func (s *System) Events(n int) (all []string, size float64) {
 		all = append(all, e)
 	}
 	return all, float64(total) / float64(n)
+}
+
+// Write writes so many events to the stream that the bridge reads by default, and returns how many bytes
+// one has.
+func (s *System) Write(ctx context.Context, client redisconn.Client, n int) (size float64, err error) {
+	events, size := s.Events(n)
+	for _, e := range events {
+		if err := client.Do(ctx, client.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
+			return 0, err
+		}
+	}
+	return size, nil
 }
 
 // Bodies are the requests that carry so many events, and how many bytes an event has.

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // Number reads the number of an event: the value of the last field of its JSON.
@@ -98,4 +100,33 @@ func Each[T any](callers int, all []T, do func(T) error) error {
 	}
 	wait.Wait()
 	return errors.Join(errs...)
+}
+
+// IDs counts events by their ids, each once.
+type IDs struct {
+	mu  sync.Mutex
+	all map[uuid.UUID]struct{}
+}
+
+// Add counts an event by the UUID that a field of its JSON has, and says whether there is one.
+func (s *IDs) Add(raw []byte, field string) bool {
+	_, rest, _ := bytes.Cut(raw, []byte(`"`+field+`":"`))
+	id, err := uuid.ParseBytes(rest[:min(len(rest), 36)])
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[uuid.UUID]struct{}{}
+	}
+	s.all[id] = struct{}{}
+	return true
+}
+
+// Len is how many events were counted.
+func (s *IDs) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
 }

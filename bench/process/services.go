@@ -83,6 +83,23 @@ func (s *Services) CPUs() (all time.Duration) {
 	return all
 }
 
+// Rest waits until servers have written what they had not written yet: a measurement must not pay for its
+// preparation.
+func (s *Services) Rest(ctx context.Context) error {
+	for before := time.Duration(-1); ; {
+		now := s.CPUs()
+		if before >= 0 && now-before <= 20*time.Millisecond {
+			return nil
+		}
+		before = now
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(300 * time.Millisecond): // between two looks at other processes
+		}
+	}
+}
+
 // Postgres is the URL of the database on its server.
 func (s *Services) Postgres() string {
 	return "postgres://postgres@" + s.Addr("postgres") + "/test?sslmode=disable"

@@ -66,9 +66,9 @@ func (p *Product) Post(path, batch string, body []byte) error {
 
 // Books are those of a queue or pipeline; of a system with one only, its own.
 type Books struct {
-	System, Queue, Pipeline  string // its name is in one
-	Delivered, Dead, Skipped uint64
-	InFlight                 uint64 `json:"in_flight"`
+	System, Queue, Pipeline            string // its name is in one
+	Accepted, Delivered, Dead, Skipped uint64
+	InFlight                           uint64 `json:"in_flight"`
 }
 
 // Name is that of the queue, pipeline or system.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -20,7 +19,7 @@ func (f *fleet) load(ctx context.Context, n int) error {
 	switch {
 	case f.system.Streams():
 		return f.fill(ctx, n)
-	case slices.Contains(f.shape.servers, "kafka") && f.system.Name == "windows":
+	case f.system.Name == "windows":
 		return f.produce(ctx, n)
 	}
 	bodies, _ := f.system.Bodies(n)
@@ -44,13 +43,8 @@ func (f *fleet) fill(ctx context.Context, n int) error {
 		return err
 	}
 	defer client.Close()
-	events, _ := f.system.Events(n)
-	for _, e := range events {
-		if err := client.Do(ctx, client.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = f.system.Write(ctx, client, n)
+	return err
 }
 
 // batches is how many batches, each a window, the records of windows belong to.

@@ -1,9 +1,12 @@
 package scale
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,7 +40,7 @@ func (s *shape) measure(ctx context.Context, bin, folder, profile string, events
 	if err := f.load(ctx, events); err != nil {
 		return err
 	}
-	if err := f.rest(ctx); err != nil {
+	if err := f.servers.Rest(ctx); err != nil {
 		return err
 	}
 	before, err := f.settled()
@@ -66,13 +69,13 @@ func (s *shape) measure(ctx context.Context, bin, folder, profile string, events
 		for i := range after {
 			after[i] -= before[i]
 		}
-		r.Least = slices.Min(after) * float64(len(after)) / sum(after)
+		r.Least = slices.Min(after) * float64(len(after)) / sum(slices.Values(after))
 	}
 	return errors.Join(<-profiled, f.counted(events))
 }
 
-func sum(all []float64) (s float64) {
-	for _, v := range all {
+func sum(all iter.Seq[float64]) (s float64) {
+	for v := range all {
 		s += v
 	}
 	return s
@@ -141,23 +144,6 @@ func (f *fleet) steer(verb string) error {
 	return nil
 }
 
-// rest waits until servers have written what they had not written yet: the measurement is not to pay for
-// its preparation.
-func (f *fleet) rest(ctx context.Context) error {
-	for before := time.Duration(-1); ; {
-		now := f.servers.CPUs()
-		if before >= 0 && now-before <= 20*time.Millisecond {
-			return nil
-		}
-		before = now
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(300 * time.Millisecond): // between two looks at other processes
-		}
-	}
-}
-
 // settled is what each instance has settled so far.
 func (f *fleet) settled() (all []float64, err error) {
 	for _, p := range f.instances {
@@ -165,11 +151,7 @@ func (f *fleet) settled() (all []float64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		n := 0.0
-		for _, v := range of {
-			n += v
-		}
-		all = append(all, n)
+		all = append(all, sum(maps.Values(of)))
 	}
 	return all, nil
 }
@@ -207,17 +189,7 @@ func loopback() float64 {
 }
 
 // last is the pipeline, queue or system in whose books an event has come to its end.
-func (s *shape) last() string {
-	switch s.system.Name {
-	case "delivery":
-		return "s2s.hook"
-	case "crm":
-		return "crm-events"
-	case "windows":
-		return "windows-delivery"
-	}
-	return s.system.Name
-}
+func (s *shape) last() string { return cmp.Or(s.system.Pipeline, s.system.Name) }
 
 // drained waits until all events have come to their end, each in the way that it should.
 func (f *fleet) drained(ctx context.Context, events int) error {

@@ -1,33 +1,24 @@
 package scale
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
-
-	"github.com/google/uuid"
 
 	"github.com/tidemill/tidemill/bench/process"
 )
 
 // partner takes every event at once, and notes its id.
-type partner struct {
-	mu   sync.Mutex
-	came map[uuid.UUID]struct{}
-}
+type partner struct{ came process.IDs }
 
 // playPartner answers until it is told to stop.
 func playPartner(ctx context.Context, _ []string) error {
-	p := &partner{came: map[uuid.UUID]struct{}{}}
+	p := new(partner)
 	mux := http.NewServeMux()
 	mux.Handle("POST /", p)
 	mux.HandleFunc("GET /came", func(w http.ResponseWriter, _ *http.Request) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		_, _ = io.WriteString(w, strconv.Itoa(len(p.came)))
+		_, _ = io.WriteString(w, strconv.Itoa(p.came.Len()))
 	})
 	return process.Serve(ctx, &http.Server{Handler: mux})
 }
@@ -35,13 +26,7 @@ func playPartner(ctx context.Context, _ []string) error {
 // ServeHTTP is the partner's answer.
 func (p *partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
-	_, rest, _ := bytes.Cut(b, []byte(`"eventId":"`))
-	id, wrong := uuid.ParseBytes(rest[:min(len(rest), 36)])
-	if err != nil || wrong != nil {
+	if err != nil || !p.came.Add(b, "eventId") {
 		w.WriteHeader(http.StatusBadRequest)
-		return
 	}
-	p.mu.Lock()
-	p.came[id] = struct{}{}
-	p.mu.Unlock()
 }

@@ -5,8 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/google/uuid"
 )
 
 // TestEachShapeHasItsName holds that no row replaces another, and that the first of a system is its
@@ -41,7 +39,7 @@ func TestRatiosAreToTheFirstRow(t *testing.T) {
 
 // TestThePartnerCountsEvents holds that an event counts once, and that what is none is refused.
 func TestThePartnerCountsEvents(t *testing.T) {
-	p := &partner{came: map[uuid.UUID]struct{}{}}
+	p := new(partner)
 	for body, want := range map[string]int{`{"eventId":"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"}`: http.StatusOK, `{"n":1,"eventId":"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"}`: http.StatusOK,
 		`{"eventId":"1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bee"}`: http.StatusOK, `{}`: http.StatusBadRequest, `{"eventId":"1`: http.StatusBadRequest} {
 		w := httptest.NewRecorder()
@@ -50,7 +48,7 @@ func TestThePartnerCountsEvents(t *testing.T) {
 			t.Errorf("%s is answered %d, want %d", body, w.Code, want)
 		}
 	}
-	if len(p.came) != 2 {
-		t.Errorf("%d events came, want 2", len(p.came))
+	if n := p.came.Len(); n != 2 {
+		t.Errorf("%d events came, want 2", n)
 	}
 }

@@ -117,7 +117,7 @@ func measure(ctx context.Context, o options, tmp string, round int, tell func(*r
 		return err
 	}
 	defer client.Close()
-	row := func(name string, r *result, p *product) {
+	row := func(name string, r *result, p *instance) {
 		if r.Name = name; p != nil {
 			r.RSS = process.RSS(p.PID())
 		}

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 )
 
 // servers are the servers of this run.
@@ -29,7 +29,7 @@ func startServers(ctx context.Context, dir string) (*servers, error) {
 
 // timed runs do and reads what it cost every process; p is nil if the product has no part in
 // it.
-func (s *servers) timed(p *product, events int, do func() error) (*result, error) {
+func (s *servers) timed(p *instance, events int, do func() error) (*result, error) {
 	look := func() [4]time.Duration {
 		var mine time.Duration
 		if p != nil {
@@ -44,22 +44,22 @@ func (s *servers) timed(p *product, events int, do func() error) (*result, error
 	return &result{Rate: float64(events) / took.Seconds(), Product: each(0), Redis: each(1), Postgres: each(2), ClickHouse: each(3)}, err
 }
 
-// product is the binary under load.
-type product struct{ *process.Program }
+// instance is the binary under load.
+type instance struct{ *product.Product }
 
-func (s *servers) start(ctx context.Context, bin, data string) (*product, error) {
+func (s *servers) start(ctx context.Context, bin, data string) (*instance, error) {
 	cmd := exec.CommandContext(ctx, bin, "run", "analytics", "--no-auth", "--data", data, "--listen", "127.0.0.1:0", "--project", projectID+"=bench-key-of-sixteen")
 	cmd.Env = append(append(os.Environ(), "TIDEMILL_LOG_LEVEL=warn"), s.Settings()...)
 	p, err := process.Listening(cmd)
 	if err != nil {
 		return nil, err
 	}
-	return &product{p}, nil
+	return &instance{&product.Product{Program: p}}, nil
 }
 
 // drained waits until the stream, whose ended entries are deleted, is empty, and checks the
 // books. It asks for the stream's length and not for an audit, which counts rows.
-func (p *product) drained(ctx context.Context, client rueidis.Client, stream string) error {
+func (p *instance) drained(ctx context.Context, client rueidis.Client, stream string) error {
 	for {
 		n, err := client.Do(ctx, client.B().Xlen().Key(stream).Build()).AsInt64()
 		if err != nil {
@@ -77,20 +77,10 @@ func (p *product) drained(ctx context.Context, client rueidis.Client, stream str
 }
 
 // audited checks that everything accepted was delivered.
-func (p *product) audited() error {
-	b, err := p.Get("/api/v1/audit")
-	if err != nil {
-		return err
+func (p *instance) audited() error {
+	all, balanced, err := p.Books()
+	if err == nil && (!balanced || len(all) != 1 || all[0].Accepted != all[0].Delivered) {
+		err = fmt.Errorf("the books do not balance: %+v", all)
 	}
-	var a struct {
-		Balanced bool
-		Systems  []struct{ Accepted, Delivered uint64 }
-	}
-	if err := json.Unmarshal(b, &a); err != nil {
-		return err
-	}
-	if !a.Balanced || len(a.Systems) != 1 || a.Systems[0].Accepted != a.Systems[0].Delivered {
-		return fmt.Errorf("the books do not balance: %s", b)
-	}
-	return nil
+	return err
 }

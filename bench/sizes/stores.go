@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -71,7 +70,7 @@ type used struct{ file, redis, postgres, clickhouse float64 }
 
 // measure fills r.
 func (s *stores) measure(ctx context.Context, m *measured, r *result) error {
-	if err := errors.Join(os.MkdirAll(m.folder, 0o755), s.redis.Do(ctx, s.redis.B().Flushall().Build()).Error()); err != nil {
+	if err := s.redis.Do(ctx, s.redis.B().Flushall().Build()).Error(); err != nil {
 		return err
 	}
 	if m.Streams() {
@@ -206,13 +205,10 @@ func (s *stores) stream(ctx context.Context, m *measured, r *result) error {
 	if err != nil {
 		return err
 	}
-	events, size := m.Events(m.events)
-	for _, e := range events {
-		if err := s.redis.Do(ctx, s.redis.B().Xadd().Key("syslog-stream").Id("*").FieldValue().FieldValue("object", e).Build()).Error(); err != nil {
-			return err
-		}
+	if r.Sent, err = m.Write(ctx, s.redis, m.events); err != nil {
+		return err
 	}
 	after, err := s.inRedis(ctx)
-	r.Sent, r.Waiting = size, (after-before)/float64(m.events)
+	r.Waiting = (after - before) / float64(m.events)
 	return err
 }

@@ -2,7 +2,6 @@ package windows
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemill/tidemill/bench/process"
+	"github.com/tidemill/tidemill/bench/product"
 	"github.com/tidemill/tidemill/state/window"
 	"github.com/tidemill/tidemill/state/window/rediswindow"
 )
@@ -98,20 +98,13 @@ func until(ctx context.Context, prog *process.Program, store window.Inspector, d
 
 // audited checks the books, which may be a moment behind the store.
 func audited(ctx context.Context, prog *process.Program) error {
-	var text []byte
+	p := product.Product{Program: prog}
+	var all []product.Books
 	for range 50 {
+		var balanced bool
 		var err error
-		if text, err = prog.Get("/api/v1/audit"); err != nil {
+		if all, balanced, err = p.Books(); err != nil || balanced {
 			return err
-		}
-		var a struct {
-			Balanced bool
-		}
-		if err := json.Unmarshal(text, &a); err != nil {
-			return err
-		}
-		if a.Balanced {
-			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -119,5 +112,5 @@ func audited(ctx context.Context, prog *process.Program) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("the books do not balance: %s", text)
+	return fmt.Errorf("the books do not balance: %+v", all)
 }

@@ -120,8 +120,7 @@ func (b *bench) prepare(ctx context.Context, p play, name string) (topics string
 		}
 	}
 	topics, wrong := b.filled(ctx, in)
-	b.rest(ctx)
-	return topics, errors.Join(err, wrong)
+	return topics, errors.Join(err, wrong, b.services.Rest(ctx))
 }
 
 // judge says what is wrong with a contender's result.

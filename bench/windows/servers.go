@@ -149,16 +149,3 @@ func (b *bench) window(ctx context.Context, n int) error {
 	}
 	return put(ctx, s, n)
 }
-
-// rest lets servers write what they have not written yet: a measurement must not pay for its
-// preparation.
-func (b *bench) rest(ctx context.Context) {
-	for before := time.Duration(-1); ctx.Err() == nil; {
-		now := b.services.CPU("redis") + b.services.CPU("kafka")
-		if now-before <= 20*time.Millisecond {
-			return
-		}
-		before = now
-		time.Sleep(300 * time.Millisecond) // between two polls of other processes
-	}
-}
