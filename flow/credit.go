@@ -72,7 +72,11 @@ func (e *Engine) tune(now time.Time) {
 func (e *Engine) grants() int64 {
 	workers := e.workers.Load()
 	share := e.p.threshold() * float64(workers) / float64(e.p.Lanes)
-	n := max(int64(share*float64(e.p.least)), workers, min(e.credit.wish.Load(), int64(share*float64(e.p.InFlight))))
+	least := e.p.least
+	if e.p.Hold != nil {
+		least = min(least, e.p.Hold())
+	}
+	n := max(int64(share*float64(least)), workers, min(e.credit.wish.Load(), int64(share*float64(e.p.InFlight))))
 	return n + int64(e.reserve)
 }
 

@@ -32,12 +32,13 @@ type Pipeline struct {
 	// them.
 	Acks func(ctx context.Context, into []tidemill.Settlement) (int, error)
 
-	Lanes    int // workers; 0: 1
-	Batch    int // most messages worked on at once; 0: 1
-	InFlight int // most messages held at once; 0: 2 × Lanes × Batch, and more while messages are done within moments (credit.go)
-	Runs     int // messages received together that go to one lane, where no order is needed; 0: 1, each to the emptiest
-	Ahead    int // no messages are asked for while this many wait for a lane; 0: only InFlight bounds what is read ahead
-	Prepared int // memory for this many messages is made at the start, not when they first come; at most InFlight
+	Lanes    int        // workers; 0: 1
+	Batch    int        // most messages worked on at once; 0: 1
+	InFlight int        // most messages held at once; 0: 2 × Lanes × Batch, and more while messages are done within moments (credit.go)
+	Hold     func() int // how many of InFlight may be held now, asked very often; nil: all
+	Runs     int        // messages received together that go to one lane, where no order is needed; 0: 1, each to the emptiest
+	Ahead    int        // no messages are asked for while this many wait for a lane; 0: only InFlight bounds what is read ahead
+	Prepared int        // memory for this many messages is made at the start, not when they first come; at most InFlight
 
 	Age      time.Duration // a batch that is not full waits this long for more; 0: not at all
 	Linger   time.Duration // ends are collected for this long before they are settled; 0: 500 µs, below 0: not at all
@@ -177,6 +178,9 @@ func (p *Pipeline) check() error {
 	}
 	or(&p.Lanes, 1)
 	or(&p.Batch, 1)
+	if p.Hold != nil && p.InFlight == 0 {
+		return fmt.Errorf("pipeline %s: Hold says how many of InFlight may be held: give that too", p.Name)
+	}
 	if p.least = p.InFlight; p.InFlight == 0 {
 		p.widen()
 	}

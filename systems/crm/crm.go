@@ -70,7 +70,8 @@ type Options struct {
 	Batch int
 	// Ahead is how many events this instance holds at once while handlers are slow: an urgent
 	// event waits behind as many, of all workers together. While they are fast it holds what
-	// they do within 25ms, at most 25 times as many. 0: 4 for each worker.
+	// they do within 25ms, or within the time that a batch waits for sync log and profiles, if
+	// that is more, up to 250ms; at most 25 times as many. 0: 4 for each worker.
 	Ahead int
 
 	Attempts int           // all tries of an event; 0: 3
@@ -113,7 +114,7 @@ type System struct {
 	o         Options
 	force     atomic.Pointer[force]
 	acceptor  *accept.Acceptor
-	pace      *paced                     // the source of the live pipeline
+	pace      *pace                      // of the live pipeline
 	sources   map[string]tidemill.Source // by pipeline
 	matched   matched
 	replays   replays
@@ -164,14 +165,10 @@ func newSystem(p Parts, o Options) (*System, error) {
 
 // pipelines are the live one, the one that opens dead events again, and those of intakes.
 func (s *System) pipelines() ([]*flow.Engine, error) {
-	source, ok := s.p.Queues.Open(Queue, queue.Options{Lease: s.o.Lease}).(whole)
-	if !ok {
-		return nil, errors.New("the source of a queue keeps leases, has a gate and books")
-	}
-	s.pace = newPaced(source, s.o.Workers, s.o.Ahead)
-	live := s.pipeline(Queue, s.pace)
+	s.pace = newPace(s.o.Workers, s.o.Ahead)
+	live := s.pipeline(Queue, s.p.Queues.Open(Queue, queue.Options{Lease: s.o.Lease}))
 	live.Work, live.Dead = s.work, letters{s.p.DeadLetters}
-	live.Lanes, live.Batch, live.InFlight = s.o.Workers, s.o.Batch, s.pace.most
+	live.Lanes, live.Batch, live.InFlight, live.Hold = s.o.Workers, s.o.Batch, s.pace.most, s.pace.hold
 	live.Rules, live.Retry = handler.Rules(), policy.Retry{Tries: s.o.Attempts - 1, Base: s.o.Backoff, Factor: 2}
 	live.Breaker = policy.Breaker{Fails: 5, Open: 5 * time.Second} // of our own databases
 	live.Handouts = 10_000                                         // the sync log finds earlier which event kills: see maxBroken

@@ -1,101 +1,81 @@
 package crm
 
 import (
-	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/tidemill/tidemill"
 )
 
 // How much is held depends on how long handlers take: an urgent event waits behind at most
-// paceTime of their work, but enough is always held that no worker waits. More held events
-// share the writes of sync log and queue, which makes fast handlers fast.
+// paceTime of their work, or as much as a batch waits for sync log and profiles, if that is more.
+// Enough is always held that no worker waits. More held events share the calls of sync log, profiles
+// and queue, which makes fast handlers fast; where databases are slow, they share them all the more.
 const (
 	paceTime = 25 * time.Millisecond
-	paceMost = 25 // times the least; more made it no faster
+	slowTime = 10 * paceTime // instead, where databases are slower than that
+	paceMost = 25            // times the least; more made it no faster
 )
 
-// whole is what a queue's source can do.
-type whole interface {
-	tidemill.Source
-	tidemill.Keeper
-	tidemill.Gater
-	tidemill.Bookkeeper
-}
-
-// paced is a source that first hands out the least, and more while handlers are fast.
-type paced struct {
-	whole
+// pace works out how many events an instance holds: the least at first, and more while handlers are
+// fast.
+type pace struct {
 	workers, least, most int
-	room                 chan struct{} // tells a waiting Receive that there may be room
+	grant                atomic.Int64
 
-	mu    sync.Mutex // guards what follows; held for short work in memory only
-	held  int
-	grant int
-	spent time.Duration // by handlers, since grant was decided, on so many events
-	on    int
+	mu              sync.Mutex // guards what follows; held for short work in memory only
+	handled, beside lap
 }
 
-func newPaced(s whole, workers, least int) *paced {
-	return &paced{whole: s, workers: workers, least: least, most: paceMost * least, grant: least, room: make(chan struct{}, 1)}
+// lap is how long something took, so often.
+type lap struct{ took, times float64 }
+
+func (l *lap) add(d time.Duration, times int) {
+	l.took, l.times = l.took+float64(d), l.times+float64(times)
 }
 
-// Receive implements tidemill.Source.
-func (p *paced) Receive(ctx context.Context, into []*tidemill.Message) (int, error) {
-	for {
-		if n := p.free(len(into)); n > 0 || len(into) == 0 {
-			n, err := p.whole.Receive(ctx, into[:n])
-			p.mu.Lock()
-			p.held += n
-			p.mu.Unlock()
-			return n, err
-		}
-		select {
-		case <-p.room:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
+// mean is 0 where nothing was measured.
+func (l *lap) mean() float64 { return l.took / max(1, l.times) }
+
+// halve lets what comes next count as much as all before.
+func (l *lap) halve() { l.took, l.times = l.took/2, l.times/2 }
+
+func newPace(workers, least int) *pace {
+	p := &pace{workers: workers, least: least, most: paceMost * least}
+	p.grant.Store(int64(least))
+	return p
 }
 
-// free is how many of most may be received now.
-func (p *paced) free(most int) int {
+// hold is how many events may be held now.
+func (p *pace) hold() int { return int(p.grant.Load()) }
+
+// batch notes how long a worker was busy with a batch beside its handlers, and how many of its
+// events needed none.
+func (p *pace) batch(beside time.Duration, unhandled int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(0, min(most, p.grant-p.held))
+	p.beside.add(beside, 1)
+	p.note(0, unhandled)
 }
 
-// took notes how long handlers took for events. The grant follows from the last of them, twice
-// as many as the workers do at once.
-func (p *paced) took(d time.Duration, events int) {
+// call notes how long a handler took for so many events.
+func (p *pace) call(d time.Duration, events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spent, p.on = p.spent+d, p.on+events
-	if p.on < 2*p.workers && p.spent < paceTime {
+	p.note(d, events)
+}
+
+// note decides anew after twice as many events as there are workers, or paceTime of their work.
+func (p *pace) note(d time.Duration, events int) {
+	p.handled.add(d, events)
+	if p.handled.times < float64(2*p.workers) && p.handled.took < float64(paceTime) {
 		return
 	}
 	wish := float64(p.most)
-	if p.spent > 0 {
-		wish = min(wish, float64(p.workers)*float64(paceTime)*float64(p.on)/float64(p.spent))
+	if each := p.handled.mean(); each > 0 {
+		wish = min(wish, float64(p.workers)*min(max(float64(paceTime), p.beside.mean()), float64(slowTime))/each)
 	}
-	p.grant = max(p.least, int(wish))
-	p.spent, p.on = 0, 0
-}
-
-// Settle implements tidemill.Source.
-func (p *paced) Settle(ctx context.Context, ends []tidemill.Settlement) error {
-	err := p.whole.Settle(ctx, ends)
-	p.mu.Lock()
-	for i := range ends {
-		if ends[i].Outcome != tidemill.Unanswered {
-			p.held--
-		}
-	}
-	p.mu.Unlock()
-	select {
-	case p.room <- struct{}{}:
-	default:
-	}
-	return err
+	p.grant.Store(int64(max(p.least, int(math.Round(wish)))))
+	p.handled.halve()
+	p.beside.halve()
 }

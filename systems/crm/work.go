@@ -162,7 +162,8 @@ func (l *lane) call(ctx context.Context, spec *handler.Spec, batch []*item) {
 	errs := l.runner.Run(ctx, spec, calls)
 	took := l.now().Sub(began)
 	l.run++
-	l.s.pace.took(took, len(calls))
+	l.handled, l.called = l.handled+took, l.called+len(calls)
+	l.s.pace.call(took, len(calls))
 	for i, it := range items {
 		j := l.of[it.Task]
 		j.took += took
