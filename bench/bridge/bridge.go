@@ -135,9 +135,11 @@ type measurement struct {
 
 // Names that ratios refer to.
 const (
-	drainLimit   = "limit: read, XACK, XDEL"
-	publishLimit = "limit: publish"
-	bentoName    = "bento"
+	drainLimit    = "limit: read, XACK, XDEL"
+	publishLimit  = "limit: publish"
+	answeredLimit = "limit: receiver acks "
+	answered      = "tidemill, receiver acks "
+	bentoName     = "bento"
 )
 
 // measurements are the rows in order: limits, product and peer next to each other.
@@ -156,8 +158,10 @@ func (b *bench) measurements(o options) (chosen []measurement) {
 		add("tidemill"+on.name, on, b.drain(product, on, silent))
 		if on == b.ready {
 			add("tidemill, all defaults", on, b.drain(shipped, on, silent))
-			add("tidemill, receiver acks in bulk", on, b.drain(product, on, inBulk))
-			add("tidemill, receiver acks singly", on, b.drain(product, on, oneByOne))
+			add(answeredLimit+"in bulk", on, b.limitAnswered(on, inBulk))
+			add(answered+"in bulk", on, b.drain(product, on, inBulk))
+			add(answeredLimit+"singly", on, b.limitAnswered(on, oneByOne))
+			add(answered+"singly", on, b.drain(product, on, oneByOne))
 		}
 	}
 	for _, on := range []*broker{b.ready, b.stock} {

@@ -186,4 +186,9 @@ func TestRatiosAreToTheSlowerLimitAndThePeerOnTheSameBroker(t *testing.T) {
 	if product.Limit != 0.5 || product.Bento != 2 {
 		t.Errorf("50 beside limits of 200 and 100 and a peer of 25 is %v of the limit and %v of the peer", product.Limit, product.Bento)
 	}
+	acked := row(answered+"in bulk", 10)
+	compare(append(round, row(answeredLimit+"in bulk", 40), row(answeredLimit+"singly", 20)), measurement{name: acked.Name, on: &broker{}}, acked)
+	if acked.Limit != 0.25 {
+		t.Errorf("10 beside the limit of 40 with the same receiver is %v of the limit", acked.Limit)
+	}
 }

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -87,4 +88,64 @@ func (b *bench) limitPublish(on *broker) func(context.Context, *result) error {
 		}
 		return err
 	}
+}
+
+// limitAnswered publishes likewise to a receiver that acknowledges, and hears its acks: what broker and
+// receiver cost a bridge that keeps nothing.
+func (b *bench) limitAnswered(on *broker, side far) func(context.Context, *result) error {
+	return func(ctx context.Context, r *result) error {
+		at := place{broker: on, topic: "bench/telemetry", acks: "bench/telemetry/acks"}
+		hears, err := newSubscriber(on.addr(), "limit-acks", 1, at.acks)
+		if err != nil {
+			return err
+		}
+		defer context.AfterFunc(ctx, hears.close)()
+		defer hears.close()
+		a, err := b.startFarSide(ctx, at, side)
+		if err != nil {
+			return err
+		}
+		defer a.Stop()
+		p, err := newPublisher(on.addr(), "limit", at.topic, 1000, on.quick)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		heard := make(chan error, 1)
+		go func() { heard <- hears.hear(b.entries) }()
+		from := b.look(os.Getpid(), a.PID(), on)
+		for i := range b.entries {
+			if err := p.publish(fmt.Appendf(nil, `{"message":{"payload":%s},"redis":{"payload":{"id":"1700000000000-%d"}}}`, payload(7), i)); err != nil {
+				return err
+			}
+		}
+		if err := p.finish(); err != nil {
+			return err
+		}
+		if err := <-heard; err != nil {
+			return err
+		}
+		r.fill(b.entries, from, b.look(os.Getpid(), a.PID(), on))
+		h, err := a.heard()
+		if err != nil {
+			return err
+		}
+		published, err := on.took(b.entries + h.Acks)
+		if err == nil && (published != b.entries+h.Acks || h.Entries != b.entries) {
+			err = fmt.Errorf("%d messages were published, the receiver heard of %d entries and sent %d acks; want %d entries", published, h.Entries, h.Acks, b.entries)
+		}
+		return err
+	}
+}
+
+// hear returns when so many ids were acknowledged.
+func (s *subscriber) hear(ids int) error {
+	for n := 0; n < ids; {
+		_, ack, err := s.next()
+		if err != nil {
+			return err
+		}
+		n += bytes.Count(ack, []byte("-")) // one in each id
+	}
+	return s.w.Flush()
 }

@@ -60,7 +60,8 @@ var (
 	latencyHead = figures.Head(34, "XADD → subscriber, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
-// compare fills a round's ratios: to the slower limit, and to Bento, on the same broker.
+// compare fills a round's ratios: to the slower limit, of which that of publishing has the same receiver,
+// and to Bento, on the same broker.
 func compare(round []*result, m measurement, r *result) {
 	rate := func(name string) float64 {
 		for _, other := range round {
@@ -73,7 +74,11 @@ func compare(round []*result, m measurement, r *result) {
 	if strings.HasPrefix(m.name, "limit") {
 		return
 	}
-	if read, write := rate(drainLimit), rate(publishLimit+m.on.name); r.Rate > 0 && read > 0 && write > 0 {
+	publish := publishLimit + m.on.name
+	if answers, ok := strings.CutPrefix(m.name, answered); ok {
+		publish = answeredLimit + answers
+	}
+	if read, write := rate(drainLimit), rate(publish); r.Rate > 0 && read > 0 && write > 0 {
 		r.Limit = r.Rate / min(read, write)
 	}
 	if peer := rate(bentoName + m.on.name); r.Rate > 0 && peer > 0 {
