@@ -12,6 +12,7 @@ import (
 	rand2 "math/rand/v2"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/tidemill/tidemill/connect/system"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/apitoken"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve"
 	"github.com/tidemill/tidemill/serve/access"
@@ -91,7 +93,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 			return nil, err
 		}
 	}
-	i := &Instance{options: o, table: table, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Bounds: table.Bounds(c, o.Systems)}}
+	i := &Instance{options: o, table: table, started: o.Now(), Host: &system.Host{Config: c, Version: o.Version, Systems: o.Systems, Log: o.Log, Now: o.Now, Metrics: newRegistry(o.Version), Way: giveway.Way{Idle: giveway.Idle}, Bounds: table.Bounds(c, o.Systems)}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, i.Close())
@@ -105,7 +107,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.traces(ctx); err != nil {
 		return nil, err
 	}
-	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping}
+	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping, Readers: &giveway.Gate{Way: &i.Way, Lanes: runtime.GOMAXPROCS(0), Longest: 250 * time.Millisecond}}
 	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()

@@ -9,14 +9,21 @@ import (
 // which keeps them busy. It holds more the faster the work is done: as much as was lately
 // done within ahead. Otherwise a source is asked for little at a time, and lanes wait for
 // each of its round trips: idle lanes finish twice their number before the source has
-// answered. Of slow work the engine holds no more than its lanes need, so that other
-// instances get their share, and urgent messages wait behind as little as possible.
+// answered. Where the source is slow, or work gives way to requests before each of its calls,
+// that is as much as is done within some of its calls: fewer a call would make them more. Of slow
+// work the engine holds no more than its lanes need, so that other instances get their share, and
+// urgent messages wait behind as little as possible.
 const (
-	ahead = 25 * time.Millisecond // urgent messages wait at most this long behind what is held
-	few   = 1024                  // as many may be held however few lanes there are: a call of a source then costs little a message
-	times = 10                    // of many lanes, this many times the least; more did not make it faster
-	most  = 4096                  // and at most this many: leases are kept for all that is held
-	pace  = 5 * time.Millisecond  // is measured for at least this long
+	ahead = 25 * time.Millisecond  // urgent messages wait at most this long behind what is held, and behind calls
+	calls = 4                      // a message needs two, and the next ones are asked for meanwhile
+	far   = 250 * time.Millisecond // and no longer than about this, however slow they are
+	few   = 1024                   // as many may be held however few lanes there are: a call of a source then costs little a message
+	times = 10                     // of many lanes, this many times the least; more did not make it faster
+	most  = 4096                   // and at most this many: leases are kept for all that is held
+
+	// Pace is measured for at least this long, and where the source is slow for as long as some of its
+	// calls take: ends come by the call.
+	pace = 5 * time.Millisecond
 
 	// Where work becomes slow, what lanes have for more than twice this time goes back to the
 	// source: other instances may have time for it, and urgent messages do not wait behind it.
@@ -27,6 +34,7 @@ const (
 type credit struct {
 	wish atomic.Int64 // what pace asks for
 	done atomic.Int64 // messages that came to their end, so far
+	call atomic.Int64 // nanoseconds that the source takes to settle, on average of the last few
 
 	// The receiver's own.
 	ends lap // how fast messages end
@@ -58,13 +66,21 @@ func (p *Pipeline) widen() {
 // widens says whether more may be held than lanes need.
 func (p *Pipeline) widens() bool { return p.least < p.InFlight }
 
+// settled notes how long the source took to settle. It is the settler's own.
+func (c *credit) settled(took time.Duration) {
+	const last = 4
+	was := c.call.Load()
+	c.call.Store(was + (int64(took)-was)/last)
+}
+
 // tune measures how fast messages end.
 func (e *Engine) tune(now time.Time) {
 	c := &e.credit
-	if !e.p.widens() || now.Sub(c.ends.since) < pace {
+	slow := calls * time.Duration(c.call.Load())
+	if !e.p.widens() || now.Sub(c.ends.since) < min(max(slow, pace), far) {
 		return
 	}
-	wish := c.ends.next(now, c.done.Load(), ahead)
+	wish := c.ends.next(now, c.done.Load(), min(ahead+slow, far))
 	c.wish.Store(int64(min(wish, float64(e.p.InFlight))))
 }
 

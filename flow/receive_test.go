@@ -251,6 +251,25 @@ func TestHowMuchMayBeHeld(t *testing.T) {
 		e.tune(now)
 		same(t, fmt.Sprintf("%d more in %v", c.done, c.after), e.grants(), c.want)
 	}
+	for _, c := range []struct{ call, lap, ahead time.Duration }{
+		{10 * time.Millisecond, 40 * time.Millisecond, 65 * time.Millisecond},
+		{time.Hour, 250 * time.Millisecond, 250 * time.Millisecond},
+		{0, 5 * time.Millisecond, 25 * time.Millisecond},
+	} {
+		before := e.grants()
+		for range 200 {
+			e.credit.settled(c.call)
+		}
+		same(t, "the average of calls", time.Duration(e.credit.call.Load()).Round(time.Microsecond), c.call)
+		e.credit.call.Store(int64(c.call))
+		e.credit.done.Add(2 * int64(c.lap/time.Millisecond))
+		e.tune(now.Add(c.lap - 1))
+		same(t, fmt.Sprintf("too early to say for a source that takes %v", c.call), e.grants(), before)
+		now = now.Add(c.lap)
+		e.tune(now)
+		same(t, fmt.Sprintf("2 a millisecond, and a source that takes %v", c.call), e.grants(), int64(2*c.ahead/time.Millisecond))
+	}
+	e.credit.wish.Store(1024)
 	e.workers.Store(5)
 	same(t, "half the lanes, fast", e.grants(), 512)
 	e.credit.wish.Store(0)

@@ -110,7 +110,9 @@ func (d *settler) tell(ctx context.Context) bool {
 	for _, t := range d.tasks[:ours] {
 		d.ends = append(d.ends, t.end) // Unanswered: the source answers in the copy
 	}
+	began := e.p.Now()
 	err := e.p.Source.Settle(ctx, d.ends)
+	e.credit.settled(e.p.Now().Sub(began))
 	if err != nil {
 		forget(d.ends[:theirs])
 	}

@@ -7,8 +7,8 @@
 //
 //   - A Way is asked before each batch of work: while requests take long, a lane rests after each
 //     batch, so that it works two fifths of the time.
-//   - A Gate is before what does one thing after the other. Calls for requests, those with a context of
-//     First, pass at once. After a call for work comes a rest, in which none begins.
+//   - A Gate is before what does one thing after the other, or few at a time. Calls for requests, those
+//     with a context of First, pass at once. After a call for work comes a rest, in which none begins.
 package giveway
 
 import (
@@ -43,3 +43,11 @@ func First(ctx context.Context) context.Context { return context.WithValue(ctx, 
 
 // IsFirst says whether it is one.
 func IsFirst(ctx context.Context) bool { return ctx.Value(key{}) != nil }
+
+type waited struct{}
+
+// Waited is the context of what gives way no more, and has nothing else wait for it: of somebody's look
+// at what there is, which has waited once.
+func Waited(ctx context.Context) context.Context { return context.WithValue(ctx, waited{}, true) }
+
+func hasWaited(ctx context.Context) bool { return ctx.Value(waited{}) != nil }

@@ -208,6 +208,78 @@ func TestAWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// A call that was not made says nothing of how long the way there and back is, and has no time.
+func TestAWaitThatWasGivenUpTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		defer g.Enter(First(t.Context()))()
+		call := func(ctx context.Context) {
+			leave := g.Enter(ctx)
+			if ctx.Err() == nil {
+				time.Sleep(5 * time.Millisecond)
+			}
+			leave()
+		}
+		call(t.Context())
+		leave := g.Enter(t.Context())
+		time.Sleep(105 * time.Millisecond)
+		leave()
+		given, give := context.WithTimeout(t.Context(), time.Millisecond)
+		defer give()
+		call(given)
+		time.Sleep(time.Second)
+		began := time.Now()
+		for range 100 {
+			call(t.Context())
+		}
+		if took := time.Since(began); took > 700*time.Millisecond {
+			t.Errorf("a hundred calls of 5ms, of which all is the way there and back, took %v", took)
+		}
+	})
+}
+
+// Of several lanes each has a share of the time.
+func TestAGateOfLanesLetsAsManyPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := Gate{Lanes: 4}
+		defer g.Enter(First(t.Context()))()
+		g.Enter(t.Context())() // the way there and back takes nothing
+		var worked atomic.Int64
+		end := time.Now().Add(apart)
+		for range 16 {
+			go func() {
+				for time.Now().Before(end) {
+					leave := g.Enter(t.Context())
+					time.Sleep(10 * time.Millisecond)
+					worked.Add(int64(10 * time.Millisecond))
+					leave()
+				}
+			}()
+		}
+		time.Sleep(2 * apart)
+		synctest.Wait()
+		if had := time.Duration(worked.Load()).Seconds() / (4 * apart.Seconds()); had < share-.02 || had > share+.05 {
+			t.Errorf("work had %.2f of the time of all lanes, want %v", had, share)
+		}
+	})
+}
+
+func TestWhatHasWaitedWaitsForNoOtherGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		defer g.Enter(First(t.Context()))()
+		g.Enter(t.Context())()
+		leave := g.Enter(t.Context())
+		time.Sleep(100 * time.Millisecond)
+		leave()
+		began := time.Now()
+		g.Enter(Waited(t.Context()))()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it waited %v", took)
+		}
+	})
+}
+
 func TestWhoDoesTheWorkOfAllRestsAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -236,6 +308,93 @@ func TestWhoDoesTheWorkOfAllRestsAfterIt(t *testing.T) {
 		leave()
 		if rest := rests(); rest != quiet || g.Contended(time.Now()) {
 			t.Errorf("after the last request it rests %v, want %v", rest, quiet)
+		}
+	})
+}
+
+// A machine whose cores are busy lets a sleeper run at once, so that rests end in time there, too: its
+// own books say whether a core was free.
+func TestWorkRestsWhereTheMachineSaysThatNoCoreIsFree(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	var idle time.Duration
+	known := true
+	w := Way{Idle: func() (time.Duration, bool) { return idle, known }}
+	w.Came(at)
+	at = at.Add(time.Second)
+	rests := func(freed time.Duration) (n int) {
+		for range 8 * some {
+			at, idle = at.Add(while), idle+freed
+			if w.Rest(at, time.Millisecond, 0) > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	rests(0)
+	if n := rests(while/2 - 1); n != 8*some {
+		t.Errorf("of %d batches %d had a rest where less than half a core is idle, want all", 8*some, n)
+	}
+	if !w.pressed(at) {
+		t.Error("it is not pressed where no core is free")
+	}
+	rests(while)
+	if n := rests(while / 2); n != 8 {
+		t.Errorf("of %d batches %d had a rest where half a core is idle, want 8", 8*some, n)
+	}
+	if w.pressed(at) {
+		t.Error("it is pressed where half a core is free")
+	}
+	rests(0)
+	at = at.Add(time.Hour)
+	if n := rests(while); n != 8 {
+		t.Errorf("of %d batches %d had a rest after an hour in which nobody looked, want 8", 8*some, n)
+	}
+	rests(0)
+	idle = 0
+	w.Rest(at.Add(while), time.Millisecond, 0)
+	if w.pressed(at.Add(while)) {
+		t.Error("it is pressed where the machine's books went back")
+	}
+	at, known = at.Add(while), false
+	if n := rests(0); n != 8 {
+		t.Errorf("of %d batches %d had a rest where the machine does not tell, want 8", 8*some, n)
+	}
+}
+
+// What requests do not call has a gate too: it is shut while they take long.
+func TestAGateIsShutWhileRequestsTakeLongElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy := true
+		g := Gate{Way: &Way{Idle: func() (time.Duration, bool) {
+			if busy {
+				return 0, true
+			}
+			return time.Duration(time.Now().UnixNano()), true
+		}}}
+		second := func() (waited time.Duration) {
+			time.Sleep(while)
+			g.Enter(t.Context())() // it takes nothing
+			time.Sleep(while)
+			leave := g.Enter(t.Context())
+			time.Sleep(40 * time.Millisecond)
+			leave()
+			began := time.Now()
+			g.Enter(t.Context())()
+			return time.Since(began)
+		}
+		second()
+		if waited := second(); waited != 0 {
+			t.Errorf("without requests a call waited %v", waited)
+		}
+		g.Way.Came(time.Now())
+		second()
+		if waited := second().Round(time.Microsecond); waited != 15*time.Millisecond {
+			t.Errorf("while a request takes long, a call waited %v after one of 40ms, want 15ms", waited)
+		}
+		busy = false
+		second()
+		if waited := second(); waited != 0 {
+			t.Errorf("where a core is free, a call waited %v", waited)
 		}
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 )
 
 // Options tune a connection; the zero value is ready to use.
@@ -26,6 +27,7 @@ type Options struct {
 	Name    string        // application_name, as pg_stat_activity shows it; empty means tidemill
 	Conns   int           // most connections; 0 means 8
 	Timeout time.Duration // of one statement at the server; 0 means 30s. It waits for a lock for a third of it.
+	Gate    *giveway.Gate // is passed before each transaction, by work that gives way to requests; nil: nobody waits
 }
 
 // answer is how much longer than a statement may run its answer is awaited: by then the server
@@ -212,6 +214,9 @@ func Each(rows pgx.Rows, err error, row func(pgx.Rows) error) error {
 func (d *DB) within(ctx context.Context, limit time.Duration, do func(context.Context, *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if d.o.Gate != nil {
+		defer d.o.Gate.Enter(ctx)()
 	}
 	limited, end := context.WithTimeout(ctx, limit+answer)
 	defer end()

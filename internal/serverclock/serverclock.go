@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/rueidis"
 
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/redisconn"
 )
@@ -55,7 +56,7 @@ func New(ctx context.Context, ask func(context.Context) (time.Time, error)) (*Cl
 // Postgres is the clock of a PostgreSQL server.
 func Postgres(ctx context.Context, db *postgresdb.DB) (*Clock, error) {
 	return New(ctx, func(ctx context.Context) (now time.Time, err error) {
-		err = db.Do(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		err = db.Do(giveway.Waited(ctx), func(ctx context.Context, c *pgx.Conn) error {
 			return c.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
 		})
 		return now, err

@@ -25,6 +25,7 @@ import (
 	"github.com/tidemill/tidemill/config"
 	"github.com/tidemill/tidemill/flow"
 	"github.com/tidemill/tidemill/internal/aside"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/preflight"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/answer"
@@ -213,6 +214,7 @@ func New(p Parts) *API {
 					return
 				}
 				defer end()
+				req = req.WithContext(giveway.Waited(req.Context()))
 				if keys := req.Header.Values(operation.IdempotencyKey); h.Secret && len(keys) > 0 {
 					a.fail(w, req, operation.Refuse(http.StatusBadRequest, "%s takes no Idempotency-Key, as nothing is kept of its secret: leave it out", h.ID))
 				} else if h.Method == http.MethodGet || h.OwnKey || len(keys) == 0 {

@@ -81,8 +81,12 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, d *operation.Descrip
 	return a.Admit(w.Header(), caller.From(r.Context()), changes(d))
 }
 
-// turn waits for the turn of a request, if it is dear; end ends it.
+// turn waits for the turn of a request, if it is dear, or reads while events are to be taken in; end
+// ends it.
 func (a *API) turn(w http.ResponseWriter, r *http.Request, d *operation.Description) (end func(), err error) {
+	if a.Readers != nil && d.ReadsPage(r) {
+		return a.Readers.Enter(r.Context()), nil
+	}
 	if d.CostOf(r) != operation.Dear {
 		return func() {}, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,8 +17,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/tidemill/tidemill/config"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/serve/access"
 	"github.com/tidemill/tidemill/serve/admin"
+	"github.com/tidemill/tidemill/serve/answer"
 	"github.com/tidemill/tidemill/serve/api/operation"
 	"github.com/tidemill/tidemill/serve/caller"
 	"github.com/tidemill/tidemill/state/access/tableaccess"
@@ -160,6 +163,32 @@ func TestDearRequestsAreOneAtATime(t *testing.T) {
 		work <- true
 		if code := <-ended; code != http.StatusOK {
 			t.Errorf("the next is answered %d", code)
+		}
+	})
+}
+
+// A page waits while requests to endpoints take long, and what is no page does not.
+func TestPagesGiveWayToEndpoints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g giveway.Gate
+		ask, viewer := fast(t, admin.Parts{Rooms: []admin.Room{held(nil)}, Now: time.Now, Common: &answer.Common{Log: slog.New(slog.DiscardHandler), Readers: &g}})
+		defer g.Enter(giveway.First(t.Context()))()
+		for _, c := range []struct {
+			path   string
+			waited time.Duration
+		}{{"all?limit=5", 15 * time.Millisecond}, {"all", 0}, {"openapi.json", 0}} {
+			time.Sleep(time.Second)
+			g.Enter(t.Context())()
+			leave := g.Enter(t.Context())
+			time.Sleep(40 * time.Millisecond)
+			leave()
+			began := time.Now()
+			if w := ask(viewer, http.MethodGet, c.path); w.Code != http.StatusOK {
+				t.Errorf("%s is answered %d: %s", c.path, w.Code, w.Body)
+			}
+			if waited := time.Since(began); waited != c.waited {
+				t.Errorf("%s waited %v behind a page of 40ms, want %v", c.path, waited, c.waited)
+			}
 		}
 	})
 }

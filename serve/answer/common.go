@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemill/tidemill/internal/giveway"
 	times "github.com/tidemill/tidemill/internal/when"
 	"github.com/tidemill/tidemill/serve/api"
 	"github.com/tidemill/tidemill/serve/api/operation"
@@ -25,6 +26,7 @@ type Common struct {
 	Queues   queue.Store   // of all systems; nil: none has any
 	Log      *slog.Logger
 	Stopping context.Context // ends when this instance stops, and listings that follow with it; nil: never
+	Readers  *giveway.Gate   // before what reads a page, which gives way to endpoints; nil: it does not
 }
 
 // ProjectOf is the project of a name or an id, which must exist; empty: the only one.

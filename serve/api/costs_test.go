@@ -35,6 +35,31 @@ func TestLinesThatLookAtAllAreDear(t *testing.T) {
 	}
 }
 
+// A page gives way to the taking in of events. What answers from memory has no need to, and what goes on for
+// long would hold up the others.
+func TestWhatReadsAPageGivesWay(t *testing.T) {
+	for query, want := range map[string]struct{ page, lines bool }{
+		"":            {true, false},
+		"limit=5":     {true, false},
+		"max=5":       {true, false},
+		"follow=true": {true, false},
+		"count=exact": {false, false},
+	} {
+		r := httptest.NewRequest("GET", "/api/v1/dead?"+query, nil)
+		page := ListDead.ReadsPage(r)
+		r.Header.Set("Accept", operation.LinesType)
+		if lines := ListDead.ReadsPage(r); page != want.page || lines != want.lines {
+			t.Errorf("%q: a page gives way: %v, lines: %v, want %v and %v", query, page, lines, want.page, want.lines)
+		}
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	for _, d := range []*operation.Description{GetDead.Description, GetAudit.Description, ReplayDead.Description, GetStream.Description} {
+		if d.ReadsPage(r) {
+			t.Errorf("%s gives way", d.ID)
+		}
+	}
+}
+
 // What goes on behind all that is there takes that away too, whatever its form and however many it asks for.
 func TestWhatTakesAListingAwayIsForOperators(t *testing.T) {
 	for query, want := range map[string]struct{ page, lines bool }{

@@ -36,7 +36,6 @@ type lane struct {
 	kept    time.Time              // when ends were written and leases renewed last
 	run     int                    // handlers called since then
 	handled time.Duration          // by handlers of the batch
-	called  int                    // on so many of its events
 	away    error                  // why the sync log could not be reached
 	unbegun bool                   // and that was so before anything began
 }
@@ -106,7 +105,7 @@ func (l *lane) Do(ctx context.Context, batch []*flow.Task) error {
 	l.kept = l.now()
 	began := l.kept
 	err := l.guard.Do(ctx, batch)
-	l.s.pace.batch(l.now().Sub(began)-l.handled, len(batch)-l.called)
+	l.s.pace.batch(l.now().Sub(began) - l.handled)
 	for _, j := range l.jobs {
 		l.blame(j)
 		l.s.finish(ctx, j)
@@ -128,7 +127,7 @@ func (l *lane) forget() {
 	clear(l.of)
 	clear(l.calls)
 	clear(l.keys)
-	l.jobs, l.run, l.handled, l.called, l.away, l.unbegun = l.jobs[:0], 0, 0, 0, nil, false
+	l.jobs, l.run, l.handled, l.away, l.unbegun = l.jobs[:0], 0, 0, nil, false
 }
 
 func decode(m *tidemill.Message, e *event.Event) error {

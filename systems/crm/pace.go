@@ -49,24 +49,18 @@ func newPace(workers, least int) *pace {
 // hold is how many events may be held now.
 func (p *pace) hold() int { return int(p.grant.Load()) }
 
-// batch notes how long a worker was busy with a batch beside its handlers, and how many of its
-// events needed none.
-func (p *pace) batch(beside time.Duration, unhandled int) {
+// batch notes how long a worker was busy with a batch beside its handlers.
+func (p *pace) batch(beside time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.beside.add(beside, 1)
-	p.note(0, unhandled)
 }
 
-// call notes how long a handler took for so many events.
+// call notes how long a handler took for so many events, and decides anew after twice as many as there
+// are workers, or paceTime of their work. Events that need no handler say nothing of those that do.
 func (p *pace) call(d time.Duration, events int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note(d, events)
-}
-
-// note decides anew after twice as many events as there are workers, or paceTime of their work.
-func (p *pace) note(d time.Duration, events int) {
 	p.handled.add(d, events)
 	if p.handled.times < float64(2*p.workers) && p.handled.took < float64(paceTime) {
 		return

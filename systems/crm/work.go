@@ -162,7 +162,7 @@ func (l *lane) call(ctx context.Context, spec *handler.Spec, batch []*item) {
 	errs := l.runner.Run(ctx, spec, calls)
 	took := l.now().Sub(began)
 	l.run++
-	l.handled, l.called = l.handled+took, l.called+len(calls)
+	l.handled += took
 	l.s.pace.call(took, len(calls))
 	for i, it := range items {
 		j := l.of[it.Task]

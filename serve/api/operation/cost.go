@@ -41,6 +41,11 @@ func (d *Description) CostOf(r *http.Request) Cost {
 	return cost
 }
 
+// ReadsPage says whether a request reads a bounded part of a store, and ends by itself.
+func (d *Description) ReadsPage(r *http.Request) bool {
+	return d.Method == http.MethodGet && d.CostOf(r) == Normal && !d.Events && !forLines(r)
+}
+
 // inLines says whether a request is for lines of a listing that may be long, and not for what comes from now on.
 func inLines(d *Description, r *http.Request) bool {
 	return d.Paged() && !isShort(d) && forLines(r) && !follows(r.URL.Query())

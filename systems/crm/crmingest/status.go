@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/serve/endpoint"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/deadletter"
@@ -134,7 +135,7 @@ func (x *exchange) status(part string) *request.Problem {
 	if err != nil || len(id) > event.MaxID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return request.NotFound("there is no such event")
 	}
-	e, err := x.h.o.Events.Event(x.R.Context(), tenant, id)
+	e, err := x.h.o.Events.Event(giveway.Waited(x.R.Context()), tenant, id)
 	if err != nil && tidemill.KindOf(err) == tidemill.NotFound {
 		return request.NotFound("there is no such event, or it is no longer known")
 	}

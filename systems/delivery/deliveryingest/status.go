@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/serve/request"
 	"github.com/tidemill/tidemill/state/queue"
 )
@@ -25,7 +26,7 @@ func (x *exchange) status() *request.Problem {
 	if len(id) > maxID || strings.Trim(id, "0123456789abcdef-.") != "" {
 		return request.NotFound("there is no such event")
 	}
-	v, err := x.h.o.Status(x.R.Context(), x.site, id)
+	v, err := x.h.o.Status(giveway.Waited(x.R.Context()), x.site, id)
 	if errors.Is(err, queue.ErrNotFound) {
 		return request.NotFound("there is no such event, or it is no longer known")
 	}
