@@ -181,6 +181,8 @@ func TestNewRefusesNonsense(t *testing.T) {
 		{"batches that never fill", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Lanes: 2, Batch: 10, InFlight: 19, Age: time.Second}, "InFlight"},
 		{"batches that need not fill", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Lanes: 2, Batch: 10, InFlight: 19}, ""},
 		{"below zero", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Lanes: -1}, "below zero"},
+		{"a part of nothing", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Hold: func() int { return 1 }}, "give InFlight"},
+		{"a part of what is dropped", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, InFlight: 9, Drop: flow.DropOldest, Hold: func() int { return 1 }}, "no Drop"},
 		{"a threshold that is no share", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Threshold: 80}, "threshold"},
 		{"no such drop policy", flow.Pipeline{Name: "p", Source: parks, Work: nothing.work, Drop: 7}, "drop"},
 		{"a retry that shrinks", flow.Pipeline{Name: "p", Source: delays, Work: nothing.work, Retry: policy.Retry{Tries: 1, Factor: .5}}, "factor"},

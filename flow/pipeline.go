@@ -178,8 +178,8 @@ func (p *Pipeline) check() error {
 	}
 	or(&p.Lanes, 1)
 	or(&p.Batch, 1)
-	if p.Hold != nil && p.InFlight == 0 {
-		return fmt.Errorf("pipeline %s: Hold says how many of InFlight may be held: give that too", p.Name)
+	if p.Hold != nil && (p.InFlight == 0 || p.Drop != DropNone) {
+		return fmt.Errorf("pipeline %s: Hold says how many of InFlight may be held, and the rest waits at the source: give InFlight, and no Drop", p.Name)
 	}
 	if p.least = p.InFlight; p.InFlight == 0 {
 		p.widen()

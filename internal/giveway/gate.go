@@ -40,13 +40,13 @@ type Gate struct {
 
 // Enter waits until a call may begin. What it returns is called when the call has ended.
 func (g *Gate) Enter(ctx context.Context) (leave func()) {
-	if hasWaited(ctx) {
-		return func() {}
-	}
 	if IsFirst(ctx) {
 		g.first(1)
 		began := time.Now()
 		return func() { g.first(-1); g.took(time.Since(began)) }
+	}
+	if hasWaited(ctx) {
+		return func() {}
 	}
 	at, guessed := g.reserve(time.Now())
 	for wait := g.wait(at); wait > 0; wait = g.wait(at) {
