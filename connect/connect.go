@@ -12,7 +12,6 @@ import (
 	rand2 "math/rand/v2"
 	"net/http"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -107,7 +106,7 @@ func Open(ctx context.Context, table system.Table, c *config.Loaded, o Options) 
 	if err := i.traces(ctx); err != nil {
 		return nil, err
 	}
-	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping, Readers: &giveway.Gate{Way: &i.Way, Lanes: runtime.GOMAXPROCS(0), Longest: 250 * time.Millisecond}}
+	i.Common = &answer.Common{Log: o.Log, Stopping: i.stopping, Readers: i.Way.Gate(250 * time.Millisecond)}
 	i.Observe = newStageMetrics(i.Metrics).observe
 	i.mux = http.NewServeMux()
 	trusted, err := c.HTTP.Proxies()

@@ -62,6 +62,11 @@ func (b *bench) limitDrain(ctx context.Context, r *result) error {
 	return b.ctl.Do(ctx, b.ctl.B().Del().Key(stream).Build()).Error()
 }
 
+// bridged is a message of an entry's size, as a bridge publishes it.
+func bridged(i int) []byte {
+	return fmt.Appendf(nil, `{"message":{"payload":%s},"redis":{"payload":{"id":"1700000000000-%d"}}}`, payload(7), i)
+}
+
 // limitPublish publishes as many messages of an entry's size at QoS 1 with 1,000 in flight,
 // and does nothing else.
 func (b *bench) limitPublish(on *broker) func(context.Context, *result) error {
@@ -71,7 +76,7 @@ func (b *bench) limitPublish(on *broker) func(context.Context, *result) error {
 			return err
 		}
 		defer p.close()
-		message := fmt.Appendf(nil, `{"message":{"payload":%s},"redis":{"payload":{"id":"1700000000000-0"}}}`, payload(7))
+		message := bridged(0)
 		from := b.look(os.Getpid(), 0, on)
 		for range b.entries {
 			if err := p.publish(message); err != nil {
@@ -115,7 +120,7 @@ func (b *bench) limitAnswered(on *broker, side far) func(context.Context, *resul
 		go func() { heard <- hears.hear(b.entries) }()
 		from := b.look(os.Getpid(), a.PID(), on)
 		for i := range b.entries {
-			if err := p.publish(fmt.Appendf(nil, `{"message":{"payload":%s},"redis":{"payload":{"id":"1700000000000-%d"}}}`, payload(7), i)); err != nil {
+			if err := p.publish(bridged(i)); err != nil {
 				return err
 			}
 		}

@@ -60,8 +60,8 @@ var (
 	latencyHead = figures.Head(34, "XADD → subscriber, ms", "p50", "p90", "p99", "p99.9", "max")
 )
 
-// compare fills a round's ratios: to the slower limit, of which that of publishing has the same receiver,
-// and to Bento, on the same broker.
+// compare fills a round's ratios: to the slower limit, and to Bento, on the same broker. The limit of
+// publishing is the one with the same receiver.
 func compare(round []*result, m measurement, r *result) {
 	rate := func(name string) float64 {
 		for _, other := range round {

@@ -4,12 +4,10 @@ package system
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/tidemill/tidemill"
 	"github.com/tidemill/tidemill/config"
-	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/internal/kafkaconn"
 	"github.com/tidemill/tidemill/internal/postgresdb"
 	"github.com/tidemill/tidemill/internal/preflight"
@@ -40,7 +38,7 @@ func (h *Host) Redis(ctx context.Context, at config.URL) (redisconn.Client, erro
 // postgres.connections bounds it.
 func (h *Host) Postgres(ctx context.Context, at config.URL) (*postgresdb.DB, error) {
 	return server(h, "postgres", at, func() (*postgresdb.DB, func(), Look, error) {
-		db, err := postgresdb.Open(ctx, tidemill.NewSecret(string(at)), postgresdb.Options{Conns: h.Config.Postgres.Connections, Gate: &giveway.Gate{Way: &h.Way, Lanes: runtime.GOMAXPROCS(0)}})
+		db, err := postgresdb.Open(ctx, tidemill.NewSecret(string(at)), postgresdb.Options{Conns: h.Config.Postgres.Connections, Gate: h.Way.Gate(time.Second)})
 		if err != nil {
 			return nil, nil, nil, err
 		}

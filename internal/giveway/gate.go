@@ -41,9 +41,9 @@ type Gate struct {
 // Enter waits until a call may begin. What it returns is called when the call has ended.
 func (g *Gate) Enter(ctx context.Context) (leave func()) {
 	if IsFirst(ctx) {
-		g.first(1)
 		began := time.Now()
-		return func() { g.first(-1); g.took(time.Since(began)) }
+		g.first(began)
+		return func() { g.answered(began, time.Now()) }
 	}
 	if hasWaited(ctx) {
 		return func() {}
@@ -58,15 +58,11 @@ func (g *Gate) Enter(ctx context.Context) (leave func()) {
 			}
 		case <-ctx.Done(): // no call is made
 			t.Stop()
-			return func() { g.correct(-guessed) }
+			return func() { g.gaveUp(guessed, time.Now()) }
 		}
 	}
 	began := time.Now()
-	return func() {
-		own := g.took(time.Since(began))
-		g.learn(own)
-		g.correct(own - guessed)
-	}
+	return func() { g.worked(began, time.Now(), guessed) }
 }
 
 // wait is how long work that may begin at a time waits now, before it asks again.
@@ -93,11 +89,21 @@ func (g *Gate) lock(now time.Time) (contended bool) {
 	return pressed || g.under > 0 || now.Sub(g.came) < quiet
 }
 
-func (g *Gate) first(n int) {
+// first notes that a request's call begins.
+func (g *Gate) first(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.under += n
-	g.came = time.Now()
+	g.under++
+	g.came = now
+}
+
+// answered notes the end of a request's call.
+func (g *Gate) answered(began, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.under--
+	g.came = now
+	g.took(now.Sub(began), now)
 }
 
 // reserve is when a call for work may begin; zero: now, as no request comes. Its own time, as far as it
@@ -121,11 +127,9 @@ func (g *Gate) reserve(now time.Time) (at time.Time, guessed time.Duration) {
 
 func (g *Gate) longest() time.Duration { return cmp.Or(g.Longest, longest) }
 
-// took notes what a call took, and says for how much of it others had to wait.
-func (g *Gate) took(took time.Duration) (own time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch now := time.Now(); {
+// took notes what a call took, and says for how much of it others had to wait. mu is held.
+func (g *Gate) took(took time.Duration, now time.Time) (own time.Duration) {
+	switch {
 	case g.since.IsZero():
 		g.least, g.since = [2]time.Duration{took, took}, now
 	case now.Sub(g.since) > apart:
@@ -136,21 +140,27 @@ func (g *Gate) took(took time.Duration) (own time.Duration) {
 	return max(took-min(g.least[0], g.least[1]), 0)
 }
 
-// learn notes what a call for work took, without the way there and back.
-func (g *Gate) learn(own time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.takes += (own - g.takes) / learned
-}
-
-// correct corrects what was reserved for a call for work.
-func (g *Gate) correct(by time.Duration) {
-	now := time.Now()
+// worked notes the end of a call for work.
+func (g *Gate) worked(began, now time.Time, guessed time.Duration) {
 	contended := g.lock(now)
 	defer g.mu.Unlock()
-	if !contended {
-		return
+	own := g.took(now.Sub(began), now)
+	if g.takes += (own - g.takes) / learned; contended {
+		g.correct(own-guessed, now)
 	}
+}
+
+// gaveUp notes that a call for work is not made.
+func (g *Gate) gaveUp(guessed time.Duration, now time.Time) {
+	contended := g.lock(now)
+	defer g.mu.Unlock()
+	if contended {
+		g.correct(-guessed, now)
+	}
+}
+
+// correct corrects what was reserved for a call for work. mu is held.
+func (g *Gate) correct(by time.Duration, now time.Time) {
 	g.free = g.free.Add(g.whole(by))
 	if most := now.Add(g.longest()); g.free.After(most) {
 		g.free = most

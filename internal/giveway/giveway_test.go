@@ -233,7 +233,7 @@ func TestAWaitThatWasGivenUpTakesNothing(t *testing.T) {
 			call(t.Context())
 		}
 		if took := time.Since(began); took > 700*time.Millisecond {
-			t.Errorf("a hundred calls of 5ms, of which all is the way there and back, took %v", took)
+			t.Errorf("a hundred calls of 5ms, all of it the way there and back, took %v", took)
 		}
 	})
 }

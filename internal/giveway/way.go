@@ -1,6 +1,7 @@
 package giveway
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,12 @@ type Way struct {
 		at         time.Time
 		idle       time.Duration // until then
 	}
+}
+
+// Gate is a gate before what takes cores. While requests take long, work has its share of them; no call
+// for work waits longer than longest.
+func (w *Way) Gate(longest time.Duration) *Gate {
+	return &Gate{Way: w, Lanes: runtime.GOMAXPROCS(0), Longest: longest}
 }
 
 // Came notes that a request came.

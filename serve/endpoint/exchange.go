@@ -91,7 +91,7 @@ func (x *Exchange) Authenticate(key string) *request.Problem {
 	if key == "" {
 		return request.Unauthorized("an API key is needed, as X-API-Key or Authorization: Bearer")
 	}
-	ctx := giveway.First(x.R.Context())
+	ctx := x.R.Context()
 	o, err := x.core.Keys.Find(ctx, key)
 	switch {
 	case err == nil:

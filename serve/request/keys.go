@@ -14,6 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/tidemill/tidemill"
+	"github.com/tidemill/tidemill/internal/giveway"
 	"github.com/tidemill/tidemill/state/project"
 )
 
@@ -80,7 +81,7 @@ func (k *Keyring) Find(ctx context.Context, key string) (Owner, error) {
 			k.unknown.Remove(h)
 		}
 	}()
-	p, err := k.projects.ByKey(ctx, h)
+	p, err := k.projects.ByKey(giveway.First(ctx), h)
 	switch {
 	case err == nil:
 		o = Owner{Project: p, Tenant: p.ID.String(), until: now.Add(KeyLife)}
